@@ -32,7 +32,8 @@ type View struct {
 	Record      *Record     // nil: no such call
 	Run         *budget.Run // nil: no such run
 	Epoch       uint64      // of the process; claims carry it
-	Unpublished bool        // the record's result has not been published yet
+	Unpublished bool        // the record's slot or result has not been published yet
+	Horizon     time.Time   // of a recovered ledger: keys unknown to it and older than this may have run
 }
 
 // Audit is one operator decision, to be published by number like a result.

@@ -153,8 +153,10 @@ type Record struct {
 	ToolCallID    string              `json:"tool_call_id,omitempty"`
 	State         State               `json:"state"`
 	Generation    int                 `json:"generation"`
-	Token         uint64              `json:"token"` // names the carrier; raised at every arm and replay
-	Fence         uint64              `json:"fence"` // raised at every claim; a settle with an older one is refused
+	Tries         int                 `json:"tries,omitempty"`   // attempts of this generation that count toward the call's own limit
+	OnLane        bool                `json:"on_lane,omitempty"` // the carrier is the message at Origin, not a retry
+	Token         uint64              `json:"token"`             // names the carrier; raised at every arm and replay
+	Fence         uint64              `json:"fence"`             // raised at every claim; a settle with an older one is refused
 	Epoch         uint64              `json:"epoch,omitempty"`
 	Lease         time.Time           `json:"lease,omitzero"`
 	Terms         Terms               `json:"terms"`
@@ -196,18 +198,6 @@ func (r *Record) Clone() *Record {
 
 // Ref returns the record's ledger address.
 func (r *Record) Ref() Ref { return Ref{Tenant: r.Tenant, Root: schemas.Root(r.Run), Call: r.Call} }
-
-// GenerationAttempts returns how many attempts of the current generation count
-// toward the call's own limit; reconcile questions do not.
-func (r *Record) GenerationAttempts() int {
-	n := 0
-	for _, a := range r.Attempts {
-		if a.Generation == r.Generation && !a.Reconcile {
-			n++
-		}
-	}
-	return n
-}
 
 // LetterID is the ID of the dead letter of the record's current generation.
 func (r *Record) LetterID() string { return LetterID(r.Call, r.Generation) }

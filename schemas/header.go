@@ -31,6 +31,7 @@ const (
 	HeaderSpentSideEffects = "Tollgate-Run-Side-Effects-Spent"
 	HeaderLastCode         = "Tollgate-Last-Code"
 	HeaderToken            = "Tollgate-Token"
+	HeaderOwes             = "Tollgate-Owes-Token"
 	HeaderOutcome          = "Tollgate-Outcome"
 	HeaderReason           = "Tollgate-Reason"
 	HeaderFingerprint      = "Tollgate-Error-Fingerprint"
@@ -54,7 +55,7 @@ const (
 
 var owned = []string{
 	HeaderCall, HeaderAttempt, HeaderGeneration, HeaderSpentAttempts, HeaderSpentSideEffects,
-	HeaderLastCode, HeaderToken, HeaderOutcome, HeaderReason, HeaderFingerprint,
+	HeaderLastCode, HeaderToken, HeaderOwes, HeaderOutcome, HeaderReason, HeaderFingerprint,
 	HeaderOriginStream, HeaderOriginSubject, HeaderOriginSequence, HeaderFirstSeen, HeaderDiedAt, HeaderLetter,
 }
 

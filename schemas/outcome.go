@@ -67,6 +67,8 @@ const (
 	CodePaused           = "TOOL_PAUSED"
 	CodeResolved         = "RESOLVED_BY_OPERATOR"
 	CodeBodyLost         = "BODY_LOST"
+	CodeUndetermined     = "UNDETERMINED"
+	CodeStillRunning     = "STILL_RUNNING"
 )
 
 // Reasons of a dead letter, a closed set.

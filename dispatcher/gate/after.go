@@ -14,6 +14,7 @@ type AfterFacts struct {
 	For          classify.For
 	Stop         bool // the tool gave a stop reason
 	Poison       bool // recovered from one crash too many
+	BodyLost     bool // the request itself is gone: it cannot be repeated
 	Unsafe       bool // repeating at the next attempt's time is unsafe
 	CanReconcile bool // a hook exists, was not asked in this generation, is affordable and fits
 	Reconciled   bool // this was the hook's answer, and it is not "happened"
@@ -35,6 +36,7 @@ type AfterFacts struct {
 //	stop reason                           failed
 //	unsafe, no answer                     reconcile hook if any, else unknown_outcome
 //	not transient                         tool_error, repair or failed
+//	the request is gone                   failed BODY_LOST
 //	recovered once too often              failed POISON
 //	unsafe, answered                      failed UNSAFE_TO_REPEAT
 //	cancelled                             cancelled
@@ -67,6 +69,8 @@ func After(f AfterFacts) Decision {
 		return settle(schemas.Failed, schemas.CodeMaxRepairs, "max_repairs")
 	case !transient:
 		return settle(schemas.Failed, "", f.Class.String())
+	case f.BodyLost:
+		return unless(f.Ambiguous, schemas.Failed, schemas.CodeBodyLost, "body_lost")
 	case f.Poison:
 		return unless(f.Ambiguous, schemas.Failed, schemas.CodePoison, "poison")
 	case f.Unsafe && f.Phase == classify.Answered:

@@ -1,0 +1,157 @@
+package bolt
+
+import (
+	"slices"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"tollgate/budget"
+	"tollgate/dedupe"
+)
+
+// maxRuns bounds the runs kept decoded.
+const maxRuns = 4096
+
+// memory is what the file says, as far as every call needs it. What it points at
+// is never changed in place: readers and views copy it.
+type memory struct {
+	hot      map[string]*dedupe.Record
+	terminal index
+	pinned   map[string]int // run key → terminal records whose letter is live
+	runs     map[string]*budget.Run
+	runCount int
+	owed     owed
+	pauses   map[string]dedupe.Pause
+	notes    map[string]dedupe.Publication // slots published since the last commit, by call
+	stats    Stats
+}
+
+func newMemory() memory {
+	return memory{hot: map[string]*dedupe.Record{}, terminal: newIndex(), pinned: map[string]int{},
+		runs: map[string]*budget.Run{}, owed: newOwed(), pauses: map[string]dedupe.Pause{},
+		notes: map[string]dedupe.Publication{}}
+}
+
+func runKey(tenant, root string) string { return tenant + "/" + root }
+
+func (m *memory) pin(run string, by int) {
+	if m.pinned[run] += by; m.pinned[run] <= 0 {
+		delete(m.pinned, run)
+	}
+}
+
+// keepRun remembers a run, at the expense of some other when there are too many.
+func (m *memory) keepRun(key string, r *budget.Run) {
+	for k := range m.runs {
+		if len(m.runs) < maxRuns {
+			break
+		}
+		delete(m.runs, k)
+	}
+	m.runs[key] = r
+}
+
+// load reads the file into memory: all keys, live records and what is owed.
+func (l *Ledger) load() error {
+	m := newMemory()
+	err := l.view(func(tx *bbolt.Tx) error {
+		if err := checkWhole(tx, l.path); err != nil {
+			return err
+		}
+		if err := checkLayout(tx, l.path); err != nil {
+			return err
+		}
+		for _, read := range []func(*bbolt.Tx) error{m.loadHot, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
+			if err := read(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m.stats = l.memory.stats
+	l.memory = m
+	return nil
+}
+
+func (m *memory) loadHot(tx *bbolt.Tx) error {
+	return tx.Bucket(bucketHot).ForEach(func(k, v []byte) error {
+		r, err := decodeRecord(v)
+		if err == nil {
+			m.hot[string(k)] = r
+		}
+		return err
+	})
+}
+
+func (m *memory) loadTerminal(tx *bbolt.Tx) error {
+	return tx.Bucket(bucketTerminal).ForEach(func(k, v []byte) error {
+		h, err := readHead(v)
+		if err != nil {
+			return err
+		}
+		m.terminal.add(h.call, number(k))
+		if h.pinned {
+			m.pin(h.run, 1)
+		}
+		return nil
+	})
+}
+
+func (m *memory) loadOut(tx *bbolt.Tx) error {
+	b := tx.Bucket(bucketOut)
+	m.owed.last = b.Sequence()
+	return b.ForEach(func(k, v []byte) error {
+		var e entry
+		if err := readVersioned(v, &e); err != nil {
+			return err
+		}
+		m.owed.add(number(k), e)
+		return nil
+	})
+}
+
+func (m *memory) loadRuns(tx *bbolt.Tx) error {
+	return tx.Bucket(bucketRuns).ForEach(func(_, v []byte) error {
+		m.runCount++
+		if len(v) == 0 || v[0] != recordVersion {
+			return readVersioned(v, nil)
+		}
+		return nil
+	})
+}
+
+const pausePrefix = "pause/"
+
+func (m *memory) loadPauses(tx *bbolt.Tx) error {
+	return tx.Bucket(bucketMeta).ForEach(func(k, v []byte) error {
+		tool, ok := strings.CutPrefix(string(k), pausePrefix)
+		if !ok {
+			return nil
+		}
+		var p dedupe.Pause
+		err := readVersioned(v, &p)
+		m.pauses[tool] = p
+		return err
+	})
+}
+
+// unpublished reports whether something of the record is not out yet.
+func (m *memory) unpublished(r *dedupe.Record) bool {
+	return r.Slot != 0 || m.owed.has(r.Result)
+}
+
+// live lists the hot records in the order of their calls.
+func (m *memory) live() []*dedupe.Record {
+	out := make([]*dedupe.Record, 0, len(m.hot))
+	for _, r := range m.hot {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *dedupe.Record) int { return strings.Compare(a.Call, b.Call) })
+	return out
+}

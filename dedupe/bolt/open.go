@@ -1,0 +1,115 @@
+package bolt
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Ledger is the ledger on one file. It is safe for concurrent use.
+type Ledger struct {
+	options Options
+	path    string
+	db      *bbolt.DB
+	id      string
+	epoch   uint64
+	horizon time.Time
+
+	ops    chan *op      // unbuffered: an op that was not taken is certain not to run
+	stop   chan struct{} // closed by Close
+	done   chan struct{} // closed when the writer has ended
+	closer sync.Once
+	closed error // of the writer's last words; read after done
+
+	fault func() error // nil outside tests: called before each commit
+
+	mu     sync.Mutex // guards memory and merged; never held across I/O
+	memory memory
+	merged chan struct{} // closed while no commit is under way
+
+	sweep sweep // the writer's own
+}
+
+// Open opens the ledger at path and raises its epoch. It reads every key once: a
+// file that is damaged where start-up looks is refused with [ErrDamaged].
+func Open(path string, o Options) (*Ledger, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := ensure(path, o); err != nil {
+		return nil, err
+	}
+	db, err := openFile(path, o)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{options: o, path: path, db: db,
+		ops: make(chan *op), stop: make(chan struct{}), done: make(chan struct{}), merged: make(chan struct{})}
+	close(l.merged)
+	if err := l.guard(l.start); err != nil {
+		_ = l.guard(db.Close)
+		return nil, err
+	}
+	go l.write()
+	return l, nil
+}
+
+// start reads the file into memory and begins a new epoch.
+func (l *Ledger) start() error {
+	if !l.options.Horizon.IsZero() { // rebuilding: what is missing starts empty
+		if err := l.db.Update(repair); err != nil {
+			return err
+		}
+	}
+	if err := l.load(); err != nil {
+		return err
+	}
+	if err := l.db.Update(l.begin); err != nil {
+		return fmt.Errorf("ledger %s: raising the epoch: %w", l.path, err)
+	}
+	return nil
+}
+
+func repair(tx *bbolt.Tx) error {
+	if tx.Bucket(bucketMeta) == nil {
+		return initialise(tx)
+	}
+	for _, name := range buckets() {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// guard turns a panic of bbolt, or a fault of its memory map, into [ErrDamaged].
+func (l *Ledger) guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = damaged(l.path, fmt.Errorf("%v", p))
+		}
+	}()
+	return f()
+}
+
+// view runs f in a read transaction.
+func (l *Ledger) view(f func(tx *bbolt.Tx) error) error {
+	return l.guard(func() error { return l.db.View(f) })
+}
+
+// ID names this ledger for as long as its file lives.
+func (l *Ledger) ID() string { return l.id }
+
+// Epoch is raised by every Open.
+func (l *Ledger) Epoch() uint64 { return l.epoch }
+
+// Close commits what is still noted and closes the file. It waits for readers.
+func (l *Ledger) Close() error {
+	l.closer.Do(func() { close(l.stop) })
+	<-l.done
+	return l.closed
+}

@@ -1,0 +1,132 @@
+package bolt
+
+import (
+	"maps"
+	"slices"
+
+	"tollgate/dedupe"
+)
+
+// entry is one result or audit entry that is owed to the outside.
+type entry struct {
+	Call  string        `json:"c,omitempty"` // of a result
+	Audit *dedupe.Audit `json:"a,omitempty"`
+}
+
+// owed is what is numbered and not published. A number leaves memory when it is
+// published and the file with a later commit; publishing twice is harmless.
+type owed struct {
+	last    uint64 // the highest number given
+	entries map[uint64]entry
+	calls   map[string]int // how many results each call owes
+	gone    []uint64       // published, still in the file
+}
+
+func newOwed() owed { return owed{entries: map[uint64]entry{}, calls: map[string]int{}} }
+
+func (o *owed) has(n uint64) bool {
+	_, ok := o.entries[n]
+	return ok && n != 0
+}
+
+func (o *owed) add(n uint64, e entry) {
+	o.entries[n] = e
+	if e.Call != "" {
+		o.calls[e.Call]++
+	}
+}
+
+// published takes note that n is out.
+func (o *owed) published(n uint64) {
+	e, ok := o.entries[n]
+	if !ok {
+		return
+	}
+	delete(o.entries, n)
+	if o.gone = append(o.gone, n); e.Call == "" {
+		return
+	}
+	if o.calls[e.Call]--; o.calls[e.Call] == 0 {
+		delete(o.calls, e.Call)
+	}
+}
+
+func (o *owed) numbers() []uint64 { return slices.Sorted(maps.Keys(o.entries)) }
+
+// Published notes that something owed is stored by the server. It takes effect at
+// once; the file learns of it with the next commit, a second later at the latest.
+func (l *Ledger) Published(p dedupe.Publication) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory.owed.published(p.Result)
+	l.memory.owed.published(p.Audit)
+	if r := l.memory.hot[p.Call]; r != nil && owes(r, p) {
+		l.memory.hot[p.Call] = paid(r)
+		l.memory.notes[p.Call] = p
+	}
+}
+
+// owes reports whether the record still has the slot that p says is published. A
+// newer token or generation is another slot.
+func owes(r *dedupe.Record, p dedupe.Publication) bool {
+	return p.Slot != 0 && r.Slot == p.Slot && r.Token == p.Token && r.Generation == p.Generation
+}
+
+// paid returns the record without its slot. A published letter carries the request.
+func paid(r *dedupe.Record) *dedupe.Record {
+	c := r.Clone()
+	if c.Slot == dedupe.SlotLetter {
+		c.Request = nil
+	}
+	c.Slot = 0
+	return c
+}
+
+// Pending counts what is owed to the outside.
+func (l *Ledger) Pending() (results, audits, slots int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.memory.owed.entries {
+		if e.Audit != nil {
+			audits++
+		} else {
+			results++
+		}
+	}
+	for _, r := range l.memory.hot {
+		if r.Slot != 0 {
+			slots++
+		}
+	}
+	return results, audits, slots
+}
+
+// Owed returns everything that is not published: records with an open slot,
+// records whose result is not out, and audit entries, the last two by number.
+func (l *Ledger) Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit) {
+	l.mu.Lock()
+	var calls []string
+	owing := map[string]uint64{}
+	for _, n := range l.memory.owed.numbers() {
+		if e := l.memory.owed.entries[n]; e.Audit != nil {
+			audits = append(audits, *e.Audit)
+		} else {
+			calls = append(calls, e.Call)
+			owing[e.Call] = n
+		}
+	}
+	for _, r := range l.memory.live() {
+		if r.Slot != 0 {
+			slots = append(slots, r.Clone())
+		}
+	}
+	l.mu.Unlock()
+	for _, call := range calls {
+		r, err := l.Record(call)
+		if err == nil && r.Outcome != nil && r.Result == owing[call] {
+			results = append(results, r)
+			owing[call] = 0 // an older number of the same call is superseded
+		}
+	}
+	return slots, results, audits
+}

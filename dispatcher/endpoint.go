@@ -1,0 +1,98 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+
+	"tollgate/dispatcher/gate"
+	"tollgate/schemas"
+)
+
+// Do admits a call that came by request and reply, straight into the ledger, and
+// returns its outcome. It passes the same gate as a stream message; what a stream
+// message would be handed back for, it waits for in a bounded queue. When ctx ends
+// first, the call goes on and the answer says where its outcome will be.
+func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
+	dl.Endpoint, dl.Lane = true, schemas.Calls
+	c := d.gather(dl, time.Now())
+	if c.id == "" {
+		return d.handle(ctx, c).Outcome
+	}
+	outcome, leave := d.waiters.join(c.id)
+	defer leave()
+	s := d.admitQueued(ctx, c)
+	if s.Outcome != nil {
+		return s.Outcome
+	}
+	if !s.Pending {
+		return refusal(c, gate.Decision{Code: schemas.CodeLedgerDown}, errNotAdmitted)
+	}
+	select {
+	case o := <-outcome:
+		return o
+	case <-ctx.Done():
+		return pending(c)
+	}
+}
+
+// admitQueued handles the call, waiting for a slot, a breaker or a rate as long as
+// an attempt still fits.
+func (d *Dispatcher) admitQueued(ctx context.Context, c *call) Settlement {
+	queued := false
+	for {
+		release := d.tryslot(c)
+		s := d.handle(ctx, c)
+		release()
+		if !s.Hold {
+			return s
+		}
+		if !queued {
+			select {
+			case d.queue <- struct{}{}:
+				queued = true
+				defer func() { <-d.queue }()
+			default:
+				return Settlement{Outcome: refusal(c, gate.Decision{Code: schemas.CodeQueueFull}, errQueueFull)}
+			}
+		}
+		if !d.waitHold(ctx, c, s.Delay) {
+			return Settlement{}
+		}
+	}
+}
+
+// tryslot takes a concurrency slot if one is free; whether it did is a fact for the gate.
+func (d *Dispatcher) tryslot(c *call) (release func()) {
+	if c.tool == nil {
+		return func() {}
+	}
+	release, c.slot = d.Slots(c.tool).TryAcquire(false)
+	if !c.slot {
+		return func() {}
+	}
+	return release
+}
+
+// waitHold waits for a slot to become free, or for the delay. It reports whether
+// the caller is still there.
+func (d *Dispatcher) waitHold(ctx context.Context, c *call, delay time.Duration) bool {
+	wait, cancel := context.WithTimeout(ctx, delay)
+	defer cancel()
+	if !c.slot {
+		if release, err := d.Slots(c.tool).Acquire(wait, false); err == nil {
+			release()
+		}
+	} else {
+		<-wait.Done()
+	}
+	return ctx.Err() == nil
+}
+
+// pending tells a caller that its call was accepted and goes on.
+func pending(c *call) *schemas.Outcome {
+	o := refusal(c, gate.Decision{}, nil)
+	o.Status = schemas.Unavailable
+	o.Error.Code, o.Error.Message = schemas.CodeStillRunning, "The call was accepted and goes on, but its outcome is not known yet. It will be published on the results subject; ask again with the same key to get it."
+	o.Content = []schemas.Content{{Type: "text", Text: o.Error.Message}}
+	return o
+}

@@ -1,0 +1,213 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"tollgate/dedupe"
+	"tollgate/dispatcher/classify"
+	"tollgate/dispatcher/gate"
+	"tollgate/schemas"
+)
+
+// runningCall is an attempt under way.
+type runningCall struct {
+	tenant, run string
+	cancel      context.CancelCauseFunc
+}
+
+// running is every attempt under way, by call.
+type running struct {
+	mu    sync.Mutex // guards calls
+	calls map[string]runningCall
+}
+
+func (r *running) add(call string, c runningCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls[call] = c
+}
+
+func (r *running) remove(call string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, call)
+}
+
+// cancel ends the attempts that match and returns how many there were.
+func (r *running) cancel(match func(call string, c runningCall) bool, cause error) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for call, c := range r.calls {
+		if match(call, c) {
+			c.cancel(cause)
+			n++
+		}
+	}
+	return n
+}
+
+// run executes a claimed and charged attempt and settles it. The claim is durable;
+// dying here means recovery finds the record in flight.
+func (d *Dispatcher) run(ctx context.Context, c *call, a *admission, p *permit) Settlement {
+	d.log(c, a)
+	v := d.attempt(ctx, c, a, p)
+	return d.settleAndAct(ctx, settling{record: a.record, verdict: v, request: &c.request})
+}
+
+// settleAndAct settles an attempt and, where the gate says so, asks the reconcile
+// hook and settles again.
+func (d *Dispatcher) settleAndAct(ctx context.Context, s settling) Settlement {
+	decision, r, receipt, err := d.settle(ctx, s)
+	switch {
+	case err != nil: // the process is ending; the record stays in flight for recovery
+		d.cfg.Log.Error().Err(err).Str("call", s.record.Call).Msg("the attempt's result could not be committed")
+		return Settlement{Delay: ledgerRetry, Call: s.record.Call, Pending: true}
+	case r == nil: // a stale fence: somebody else has settled it; it must not be acknowledged for us
+		d.cfg.Log.Warn().Str("call", s.record.Call).Uint64("fence", s.record.Fence).Str("code", s.verdict.Code).Bool("ok", s.verdict.OK()).Msg("late evidence: the attempt had lost its lease")
+		return Settlement{Delay: time.Second, Call: s.record.Call, Pending: true}
+	case decision.Action == gate.Reconcile:
+		v := d.reconcile(ctx, r, s.request)
+		return d.settleAndAct(ctx, settling{record: r, verdict: v, request: s.request, reconciled: true})
+	}
+	return d.act(ctx, r, receipt)
+}
+
+// attempt makes one attempt of a claimed call. It checks the time once more: a
+// commit on a stalled disk must not start a late call.
+func (d *Dispatcher) attempt(ctx context.Context, c *call, a *admission, p *permit) classify.Verdict {
+	now, t, r := time.Now(), c.tool, a.record
+	if now.After(a.latest.Add(gate.Margin(r.Terms.Window))) {
+		p.release()
+		return classify.Unsent(schemas.CodeStalled, "the claim took so long to commit that the attempt no longer fitted its deadline")
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d.running.add(r.Call, runningCall{tenant: r.Tenant, run: r.Run, cancel: cancel})
+	defer d.running.remove(r.Call)
+	ctx, stop := context.WithTimeoutCause(ctx, r.Terms.Timeout, ErrTimeout)
+	defer stop()
+
+	v := d.execute(ctx, t, invocation(r, &c.request, now))
+	if v.OK() && t.Result != nil {
+		v = checkResult(t, v)
+	}
+	cause := context.Cause(ctx)
+	v = explain(v, cause)
+	p.report(breakerResult(v, cause))
+	if v.OK() {
+		d.deps.get(t.Dependency, d.cfg.Catalogue, now).succeed()
+	}
+	return v
+}
+
+func invocation(r *dedupe.Record, q *schemas.Request, now time.Time) Invocation {
+	return Invocation{
+		Tool: r.Tool, Tenant: r.Tenant, Run: r.Run, Call: r.Call, Key: r.DownstreamKey, Attempt: r.Tries, Generation: r.Generation,
+		Deadline: now.Add(r.Terms.Timeout), Arguments: q.Body,
+		TraceParent: q.Header.Get(schemas.HeaderTraceParent), TraceState: q.Header.Get(schemas.HeaderTraceState),
+	}
+}
+
+// execute calls the executor and waits for it, at most until its context has ended
+// and the grace is over. One that stays is abandoned: its slot is freed and counted.
+func (d *Dispatcher) execute(ctx context.Context, t *Tool, in Invocation) classify.Verdict {
+	done := make(chan classify.Verdict, 1)
+	go func() {
+		defer func() {
+			if p := recover(); p != nil {
+				d.cfg.Log.Error().Str("tool", t.Name).Str("call", in.Call).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
+				done <- classify.Lost(schemas.CodePanic, "the tool panicked; its stack is in the log")
+			}
+		}()
+		done <- t.Executor.Execute(ctx, in)
+	}()
+	select {
+	case v := <-done:
+		return v
+	case <-ctx.Done():
+	}
+	grace := time.NewTimer(d.cfg.Grace)
+	defer grace.Stop()
+	select {
+	case v := <-done:
+		return v
+	case <-grace.C:
+		d.Abandoned.Add(1)
+		return classify.Lost(schemas.CodeTimeout, "the tool neither answered nor stopped in time")
+	}
+}
+
+// checkResult refuses a result that breaks the tool's own schema. The effect has
+// happened, so it is never repeated, and the result is kept.
+func checkResult(t *Tool, v classify.Verdict) classify.Verdict {
+	doc := v.Structured
+	if doc == nil {
+		doc = json.RawMessage("null")
+	}
+	if err := t.Result.Validate(doc); err != nil {
+		bad := classify.Refused(classify.Answered, schemas.CodeInvalidResult, err.Error())
+		bad.Content, bad.Structured = v.Content, v.Structured
+		return bad
+	}
+	return v
+}
+
+// explain names our own reason for ending an attempt that then had no answer.
+func explain(v classify.Verdict, cause error) classify.Verdict {
+	if v.OK() || v.Phase != classify.NoAnswer {
+		return v
+	}
+	switch {
+	case errors.Is(cause, ErrShutdown):
+		v.Code, v.Message = schemas.CodeInterrupted, "interrupted by shutdown"
+	case errors.Is(cause, ErrCancelled):
+		v.Code, v.Message = schemas.CodeCancelled, "interrupted: the call was cancelled"
+	case errors.Is(cause, ErrTimeout):
+		v.Code = schemas.CodeTimeout
+	}
+	return v
+}
+
+// reconcile asks the tool's hook what became of the key. Its answer counts only
+// when it says outright that the effect happened.
+func (d *Dispatcher) reconcile(ctx context.Context, r *dedupe.Record, q *schemas.Request) classify.Verdict {
+	hook, ok := d.cfg.Catalogue.Tool(r.Terms.Reconcile)
+	if !ok {
+		return classify.Refused(classify.NotSent, schemas.CodeUnknownTool, "the reconcile tool is not in the catalogue")
+	}
+	args, err := json.Marshal(map[string]any{"key": r.DownstreamKey, "tool": r.Tool, "call": r.Call, "run": r.Run, "arguments": json.RawMessage(q.Body)})
+	if err != nil {
+		return classify.Refused(classify.NotSent, schemas.CodeInvalidArguments, err.Error())
+	}
+	in := invocation(r, q, time.Now())
+	in.Tool, in.Arguments = hook.Name, args
+	ctx, stop := context.WithTimeoutCause(ctx, r.Terms.Timeout, ErrTimeout)
+	defer stop()
+	return happened(d.execute(ctx, hook, in))
+}
+
+// happened turns the hook's answer into a verdict on the call itself.
+func happened(v classify.Verdict) classify.Verdict {
+	var answer struct {
+		Outcome string          `json:"outcome"`
+		Result  json.RawMessage `json:"result"`
+	}
+	if !v.OK() {
+		return classify.Unknown(classify.NoAnswer, schemas.CodeUndetermined, "the reconcile hook gave no answer: "+v.Message)
+	}
+	if json.Unmarshal(v.Structured, &answer) == nil && answer.Outcome == "happened" {
+		text := string(answer.Result)
+		return classify.Success([]schemas.Content{{Type: "text", Text: text}}, answer.Result)
+	}
+	if answer.Outcome != "did_not_happen" {
+		answer.Outcome = "undetermined"
+	}
+	return classify.Unknown(classify.NoAnswer, schemas.CodeUndetermined, "the reconcile hook answered "+answer.Outcome)
+}
