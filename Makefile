@@ -1,0 +1,35 @@
+# Every target runs from a clean checkout with Go alone. `make test` is what CI runs.
+
+GO ?= go
+FUZZTIME ?= 30s
+
+.PHONY: build test demo soak bench fuzz lint
+
+build: ## the tollgate binary in bin/
+	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
+
+test: ## everything, with the race detector
+	$(GO) test -race -timeout 15m ./...
+
+demo: ## Tollgate, a tool that fails and an agent in one terminal
+	$(GO) run ./cmd/tollgate demo
+
+soak: ## an hour of faults against the invariants
+	$(GO) test -tags soak -run Soak -count 1 -timeout 60m ./internal/soak/...
+
+bench: ## the hot path; numbers of this machine only
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+fuzz: ## each fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		targets=$$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); \
+		for target in $$targets; do \
+			echo "$$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+lint: ## what CI checks before the tests
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these files:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
