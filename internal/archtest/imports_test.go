@@ -1,0 +1,157 @@
+package archtest
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "tollgate/"
+
+// core is what decides and remembers, without anything that moves bytes.
+var core = []string{"schemas", "budget", "dedupe", "dispatcher/classify", "dispatcher/gate", "dispatcher"}
+
+// mayImport is the whole graph inside the module: imports point down. A package
+// without a row fails, so that a new room is a decision.
+var mayImport = map[string][]string{
+	"schemas":             {},
+	"budget":              {},
+	"dedupe":              {"schemas", "budget"},
+	"dedupe/bolt":         core,
+	"dedupe/ledgertest":   core,
+	"dispatcher/classify": {"schemas"},
+	"dispatcher/gate":     {"schemas", "budget", "dedupe", "dispatcher/classify"},
+	"dispatcher/breaker":  {},
+	"dispatcher":          {"schemas", "budget", "dedupe", "dispatcher/classify", "dispatcher/gate", "dispatcher/breaker"},
+
+	"tools":          with(core, "tools/schema"),
+	"tools/schema":   core,
+	"tools/function": core,
+	"tools/http":     core,
+	"tools/exec":     core,
+	"tools/nats":     core,
+
+	"consumer":   with(core, "deadletter"),
+	"deadletter": core,
+	"control":    with(core, "deadletter", "tools", "tools/schema"),
+
+	"client":              {"schemas", "dedupe"},
+	"client/tollgatetest": {"schemas", "dedupe", "client", "internal/embedded"},
+
+	"internal/config":   with(core, "tools", "tools/schema"),
+	"internal/embedded": {},
+	"internal/owner":    {},
+	"internal/natstest": {},
+	"internal/archtest": {},
+
+	// The rooms that put the others together; cmd/tollgate only calls them.
+	"internal/verify": anything,
+	"internal/bench":  anything,
+	"internal/demo":   anything,
+	"internal/soak":   anything,
+	"internal/cli":    anything,
+	"cmd/tollgate":    anything,
+}
+
+// anything is the row of what stands on top. What stands on top is imported by
+// nothing but itself: see assembly.
+var anything = []string{"*"}
+
+// assembly may be imported by assembly only.
+var assembly = []string{"cmd/tollgate", "internal/cli", "internal/verify", "internal/bench", "internal/demo", "internal/soak"}
+
+// edges may see nats.go; everybody else speaks of deliveries and settlements.
+var edges = []string{
+	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest",
+	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
+	"internal/natstest", "internal/cli", "internal/soak",
+}
+
+// onlyIn says which packages may see a dependency whose types must not spread.
+var onlyIn = map[string][]string{
+	"github.com/nats-io/nats.go":               edges,
+	"github.com/nats-io/nats-server/v2":        {"internal/embedded", "internal/natstest", "internal/soak"},
+	"go.etcd.io/bbolt":                         {"dedupe/bolt"},
+	"github.com/spf13/cobra":                   {"internal/cli", "cmd/tollgate"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"tools/schema"},
+	"testing": {"internal/natstest", "dedupe/ledgertest", "client/tollgatetest"},
+}
+
+func with(row []string, more ...string) []string { return append(slices.Clone(row), more...) }
+
+// graph is every package of the module with its imports, tests aside.
+func graph(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-tags", "soak", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	g := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		g[strings.TrimPrefix(f[0], module)] = f[1:]
+	}
+	return g
+}
+
+// wrong says what is wrong with one import, or "".
+func wrong(from, imp string) string {
+	to, ours := strings.CutPrefix(imp, module)
+	row := mayImport[from]
+	switch {
+	case ours && slices.Contains(assembly, to) && !slices.Contains(assembly, from):
+		return fmt.Sprintf("%s imports %s, which stands on top", from, to)
+	case ours && !slices.Contains(row, to) && !slices.Contains(row, "*"):
+		return fmt.Sprintf("%s must not import %s", from, to)
+	}
+	for dep, where := range onlyIn {
+		if (imp == dep || strings.HasPrefix(imp, dep+"/")) && !slices.Contains(where, from) {
+			return fmt.Sprintf("%s must not see %s", from, imp)
+		}
+	}
+	return ""
+}
+
+func TestImports(t *testing.T) {
+	g := graph(t)
+	if len(g["dispatcher/gate"]) == 0 {
+		t.Fatal("go list does not show the gate: the walk is broken")
+	}
+	for from, imports := range g {
+		if _, ok := mayImport[from]; !ok {
+			t.Errorf("%s has no row in mayImport", from)
+		}
+		for _, imp := range imports {
+			if problem := wrong(from, imp); problem != "" {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+// The rows themselves: what was decided must be what they say.
+func TestImportRowsRefuse(t *testing.T) {
+	for _, tc := range []struct{ from, imp string }{
+		{"dispatcher/gate", "tollgate/dispatcher"},
+		{"dispatcher", "tollgate/consumer"},
+		{"dispatcher", "github.com/nats-io/nats.go/jetstream"},
+		{"dedupe", "go.etcd.io/bbolt"},
+		{"consumer", "go.etcd.io/bbolt"},
+		{"consumer", "tollgate/internal/cli"},
+		{"schemas", "tollgate/budget"},
+		{"client", "tollgate/dispatcher"},
+		{"tools/http", "testing"},
+		{"tools/http", "tollgate/tools/exec"},
+	} {
+		if wrong(tc.from, tc.imp) == "" {
+			t.Errorf("%s may import %s", tc.from, tc.imp)
+		}
+	}
+	if problem := wrong("consumer", "github.com/nats-io/nats.go/jetstream"); problem != "" {
+		t.Error(problem)
+	}
+}
