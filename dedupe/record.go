@@ -181,8 +181,15 @@ type Record struct {
 	ReplayBy      string              `json:"replay_by,omitempty"`
 	BodyLost      bool                `json:"body_lost,omitempty"`
 	Outcome       *schemas.Outcome    `json:"outcome,omitempty"`
+	Spent         Spent               `json:"spent,omitzero"`   // as told in the headers of the next carrier
 	Result        uint64              `json:"result,omitempty"` // number of the outcome's publication
 	Settled       time.Time           `json:"settled,omitzero"`
+}
+
+// Spent is what the run had spent when a retry was armed.
+type Spent struct {
+	Attempts    int64 `json:"attempts,omitempty"`
+	SideEffects int64 `json:"side_effects,omitempty"`
 }
 
 // MaxAttemptsKept bounds the attempt history of a record.

@@ -181,7 +181,7 @@ func (d *Dispatcher) conclude(ctx context.Context, c *call, a *admission, receip
 	case gate.Answer:
 		s.Ack, s.Outcome = true, repeat(a.record.Outcome)
 		if c.source(a.record) == gate.Submission && !c.Endpoint {
-			d.cfg.Publisher.Result(0, s.Outcome) // somebody asked again and may be listening
+			d.cfg.Publisher.Result(0, a.record.Root, s.Outcome) // somebody asked again and may be listening
 		}
 	case gate.Attach:
 		s.Ack, s.Pending = true, true

@@ -90,7 +90,7 @@ func New(cfg Config) *Dispatcher {
 	}
 	return &Dispatcher{
 		cfg: cfg, deps: dependencies{byName: map[string]*dependency{}},
-		running: running{calls: map[string]runningCall{}}, waiters: waiters{byCall: map[string][]chan *schemas.Outcome{}},
+		running: running{calls: map[string]runningCall{}, held: map[string]bool{}}, waiters: waiters{byCall: map[string][]chan *schemas.Outcome{}},
 		queue: make(chan struct{}, cfg.Queue), slots: map[string]*Slots{},
 	}
 }
@@ -145,7 +145,7 @@ func (d *Dispatcher) act(ctx context.Context, r *dedupe.Record, receipt dedupe.R
 		s.Outcome = r.Outcome
 	}
 	if receipt.Result != 0 {
-		d.cfg.Publisher.Result(receipt.Result, r.Outcome)
+		d.cfg.Publisher.Result(receipt.Result, r.Root, r.Outcome)
 	}
 	if len(receipt.Audit) > 0 {
 		d.cfg.Publisher.Audit(receipt.Audit)

@@ -41,7 +41,11 @@ func (d *Dispatcher) gather(dl Delivery, now time.Time) *call {
 	}
 	d.lookUp(c)
 	var err error
-	if c.request, err = schemas.ParseRequest(dl.Lane, dl.Tenant, dl.Tool, dl.Header, dl.Body, d.defaults(c)); err != nil {
+	h := dl.Header
+	if dl.Retry { // our own headers come on top of the agent's, which were measured when they came
+		h, _ = h.Agent()
+	}
+	if c.request, err = schemas.ParseRequest(dl.Lane, dl.Tenant, dl.Tool, h, dl.Body, d.defaults(c)); err != nil {
 		c.malformed = err
 		return c
 	}
@@ -192,7 +196,7 @@ func (c *call) freshFacts(v dedupe.View, a *admission, now time.Time, f *gate.Be
 	f.TooManyAccounts = errors.Is(err, budget.ErrTooManyAccounts)
 	f.Cancelled = a.run.Cancelled(c.request.Run)
 	f.Unsafe = t.UnsafeAt(now, time.Time{})
-	f.Forgotten = f.Unsafe && c.published.Before(v.Horizon)
+	f.Forgotten = f.Unsafe && (c.Retry || c.published.Before(v.Horizon)) // a retry whose record is gone has run before
 	f.AttemptsLeft = t.Attempts > 0
 	f.Budget = a.run.Check(c.request.Run, t.Write())
 	f.FirstAttempt, f.BadArguments, f.RepairsLeft = true, c.badArgs != nil, a.run.Repairs < t.MaxRepairs

@@ -23,11 +23,12 @@ type Publication = dedupe.Publication
 
 // Publisher sends what a commit owes. Slot publishes a record's schedule, wake or
 // letter and returns once the server has stored it. Result and Audit take over the
-// duty and return at once. Refused stores the letter of a refused message, if
+// duty and return at once; root is the first segment of the run that named the call,
+// and number 0 is a repetition that nothing owes. Refused stores the letter of a refused message, if
 // reason is not empty, and gives the refusal to whoever listens.
 type Publisher interface {
 	Slot(ctx context.Context, r *dedupe.Record) error
-	Result(number uint64, o *schemas.Outcome)
+	Result(number uint64, root string, o *schemas.Outcome)
 	Audit(entries []dedupe.Audit)
 	Refused(ctx context.Context, d Delivery, o *schemas.Outcome, reason string) error
 }

@@ -23,8 +23,28 @@ type runningCall struct {
 
 // running is every attempt under way, by call.
 type running struct {
-	mu    sync.Mutex // guards calls
+	mu    sync.Mutex // guards calls and held
 	calls map[string]runningCall
+	held  map[string]bool // from claim to settle, by call
+}
+
+// hold marks a call as in this process's hands, from claim to settle, so that
+// recovery leaves it alone.
+func (r *running) hold(call string) (release func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held[call] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.held, call)
+	}
+}
+
+func (r *running) busy(call string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.held[call]
 }
 
 func (r *running) add(call string, c runningCall) {
@@ -56,6 +76,7 @@ func (r *running) cancel(match func(call string, c runningCall) bool, cause erro
 // run executes a claimed and charged attempt and settles it. The claim is durable;
 // dying here means recovery finds the record in flight.
 func (d *Dispatcher) run(ctx context.Context, c *call, a *admission, p *permit) Settlement {
+	defer d.running.hold(a.record.Call)()
 	d.log(c, a)
 	v := d.attempt(ctx, c, a, p)
 	return d.settleAndAct(ctx, settling{record: a.record, verdict: v, request: &c.request})

@@ -147,6 +147,8 @@ func (d *Dispatcher) apply(s settling, r *dedupe.Record, run *budget.Run, dec ga
 	case gate.Retry:
 		a.DelayMS = delay.Milliseconds()
 		arm(r, s.request, now.Add(delay), dec.Owes)
+		u := usage(run, r.Run, now)
+		r.Spent = dedupe.Spent{Attempts: u.Attempts.Used, SideEffects: u.SideEffects.Used}
 		return dedupe.Change{Record: r, Run: run}
 	case gate.Reconcile:
 		r.State, _ = r.State.Next(dedupe.StartReconcile)

@@ -1,0 +1,284 @@
+package consumer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
+
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// Owing is the ledger as the outbox needs it.
+type Owing interface {
+	Published(dedupe.Publication)
+	Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit)
+	Record(call string) (*dedupe.Record, error)
+}
+
+// Letters stores dead letters. Both return once the server has the letter.
+type Letters interface {
+	Publish(ctx context.Context, r *dedupe.Record) error
+	PublishRefusal(ctx context.Context, d dispatcher.Delivery, o *schemas.Outcome, reason string) error
+}
+
+// Outbox publishes what commits owe. It implements [dispatcher.Publisher]. Results
+// and audit entries go out in the background; whatever fails is tried again, and
+// the ledger hands everything unpublished out once more at the next start.
+type Outbox struct {
+	js       jetstream.JetStream
+	nc       *nats.Conn
+	subjects schemas.Subjects
+	letters  Letters
+	ledger   Owing
+	log      zerolog.Logger
+
+	queue chan posting
+
+	mu     sync.Mutex                // guards failed and behind
+	failed map[string]*dedupe.Record // slots to try again
+	behind bool                      // the queue was full: look into the ledger
+}
+
+// posting is a result or an audit entry on its way out.
+type posting struct {
+	subject string
+	body    []byte
+	note    dedupe.Publication
+}
+
+// publishTimeout bounds one publish; the server's own is unbounded while it is away.
+const publishTimeout = 5 * time.Second
+
+// publishers at once: a synced stream takes one message per sync each.
+const publishers = 4
+
+// NewOutbox returns an outbox. Nothing goes out before Run.
+func NewOutbox(nc *nats.Conn, js jetstream.JetStream, s schemas.Subjects, l Owing, letters Letters, log zerolog.Logger) *Outbox {
+	return &Outbox{js: js, nc: nc, subjects: s, ledger: l, letters: letters, log: log, queue: make(chan posting, 8192), failed: map[string]*dedupe.Record{}}
+}
+
+// Slot publishes a record's schedule, wake or letter.
+func (o *Outbox) Slot(ctx context.Context, r *dedupe.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	var err error
+	switch r.Slot {
+	case dedupe.SlotLetter:
+		err = o.letters.Publish(ctx, r)
+	case dedupe.SlotSchedule:
+		_, err = o.js.PublishMsg(ctx, scheduleMessage(o.subjects, r))
+	case dedupe.SlotWake:
+		_, err = o.js.PublishMsg(ctx, retryMessage(o.subjects, r))
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err != nil {
+		o.failed[r.Call] = r
+	} else {
+		delete(o.failed, r.Call)
+	}
+	return err
+}
+
+// Wake publishes a waiting call straight to its retry subject, unless a message is
+// there already. It is the sweep's answer to a schedule that never fired.
+func (o *Outbox) Wake(ctx context.Context, r *dedupe.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	_, err := o.js.PublishMsg(ctx, retryMessage(o.subjects, r), jetstream.WithExpectLastSequencePerSubject(0))
+	if isConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// isConflict reports whether an expected-sequence publish met another message.
+func isConflict(err error) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && (api.ErrorCode == 10071 || api.ErrorCode == 10164)
+}
+
+// Result queues an outcome.
+func (o *Outbox) Result(number uint64, root string, out *schemas.Outcome) {
+	o.post(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encode(out), note: dedupe.Publication{Result: number}})
+}
+
+// Audit queues operator decisions.
+func (o *Outbox) Audit(entries []dedupe.Audit) {
+	for _, e := range entries {
+		tenant := e.Tenant
+		if tenant == "" {
+			tenant = "_all"
+		}
+		o.post(posting{subject: o.subjects.Audit(tenant, e.Action), body: encode(e), note: dedupe.Publication{Audit: e.Number}})
+	}
+}
+
+func (o *Outbox) post(p posting) {
+	select {
+	case o.queue <- p:
+	default:
+		o.mu.Lock()
+		o.behind = true
+		o.mu.Unlock()
+	}
+}
+
+// Refused stores the letter of a refused message, if it leaves one, and then gives
+// the refusal to whoever listens, once: nobody stores it.
+func (o *Outbox) Refused(ctx context.Context, d dispatcher.Delivery, out *schemas.Outcome, reason string) error {
+	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
+	defer cancel()
+	if reason != "" {
+		if err := o.letters.PublishRefusal(ctx, d, out, reason); err != nil {
+			return err
+		}
+	}
+	if d.Endpoint || out.Call == "" || !schemas.ValidTenant(out.Tenant) {
+		return nil
+	}
+	_, err := o.js.Publish(ctx, o.subjects.Refused(out.Tenant, schemas.Root(out.Run), out.Call), encode(out))
+	return err
+}
+
+// Run publishes until ctx ends and the queue is empty, or flush ends.
+func (o *Outbox) Run(ctx, flush context.Context) {
+	var wg sync.WaitGroup
+	for range publishers {
+		wg.Go(func() { o.publish(ctx, flush) })
+	}
+	wg.Go(func() { o.retry(ctx) })
+	wg.Wait()
+}
+
+func (o *Outbox) publish(ctx, flush context.Context) {
+	for {
+		select {
+		case p := <-o.queue:
+			o.send(flush, p)
+			continue
+		default:
+		}
+		select {
+		case p := <-o.queue:
+			o.send(flush, p)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// send publishes until the server has it. At shutdown what is left stays owed.
+func (o *Outbox) send(ctx context.Context, p posting) {
+	for wait := 50 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
+		try, cancel := context.WithTimeout(ctx, publishTimeout)
+		_, err := o.js.Publish(try, p.subject, p.body)
+		cancel()
+		if err == nil {
+			if p.note != (dedupe.Publication{}) {
+				o.ledger.Published(p.note)
+			}
+			return
+		}
+		o.log.Warn().Err(err).Str("subject", p.subject).Msg("not published yet")
+		sleep(ctx, wait)
+	}
+}
+
+// retry tries failed slots again, and looks into the ledger when the queue overran.
+func (o *Outbox) retry(ctx context.Context) {
+	for ctx.Err() == nil {
+		sleep(ctx, time.Second)
+		o.mu.Lock()
+		var again []*dedupe.Record
+		for _, r := range o.failed {
+			again = append(again, r)
+		}
+		behind := o.behind && len(o.queue) == 0
+		o.behind = o.behind && !behind
+		o.mu.Unlock()
+		for _, r := range again {
+			o.again(ctx, r)
+		}
+		if behind {
+			o.Owed(ctx)
+		}
+	}
+}
+
+// again publishes a slot that failed, if it is still what the record owes: an old
+// schedule must never replace a newer one.
+func (o *Outbox) again(ctx context.Context, r *dedupe.Record) {
+	now, err := o.ledger.Record(r.Call)
+	if err == nil && now.Slot == r.Slot && now.Token == r.Token && now.Generation == r.Generation {
+		if err := o.Slot(ctx, now); err == nil {
+			o.ledger.Published(dedupe.Publication{Call: r.Call, Token: r.Token, Generation: r.Generation, Slot: r.Slot})
+		}
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.failed, r.Call)
+}
+
+// Owed publishes everything the ledger says is unpublished: after a start, and
+// after the queue overran. One that fails blocks nothing else.
+func (o *Outbox) Owed(ctx context.Context) {
+	slots, results, audits := o.ledger.Owed()
+	for _, r := range results {
+		o.Result(r.Result, r.Root, r.Outcome)
+	}
+	o.Audit(audits)
+	for _, r := range slots {
+		if ctx.Err() != nil {
+			return
+		}
+		o.again(ctx, r)
+	}
+}
+
+// encode marshals a value that always can be.
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("consumer: " + err.Error())
+	}
+	return b
+}
+
+// scheduleMessage arms a retry: the original message with raised headers.
+func scheduleMessage(s schemas.Subjects, r *dedupe.Record) *nats.Msg {
+	m := retryMessage(s, r)
+	m.Header["Nats-Schedule"] = []string{"@at " + r.Due.UTC().Format(time.RFC3339Nano)} // the client's own option truncates to seconds
+	m.Header["Nats-Schedule-Target"] = []string{m.Subject}
+	m.Subject = s.Schedule(r.Lane, r.Tenant, r.Call)
+	return m
+}
+
+// retryMessage is a waiting call's carrier. Received Nats-* headers never get in:
+// the record holds the agent's headers only.
+func retryMessage(s schemas.Subjects, r *dedupe.Record) *nats.Msg {
+	h := r.Request.Header.Clone()
+	h.Set(schemas.HeaderCall, r.Call)
+	h.Set(schemas.HeaderAttempt, strconv.Itoa(r.Tries+1))
+	h.Set(schemas.HeaderGeneration, strconv.Itoa(r.Generation))
+	h.Set(schemas.HeaderToken, strconv.FormatUint(r.Token, 10))
+	h.Set(schemas.HeaderSpentAttempts, strconv.FormatInt(r.Spent.Attempts, 10))
+	h.Set(schemas.HeaderSpentSideEffects, strconv.FormatInt(r.Spent.SideEffects, 10))
+	if r.OwesToken {
+		h.Set(schemas.HeaderOwes, "1")
+	}
+	if n := len(r.Attempts); n > 0 {
+		h.Set(schemas.HeaderLastCode, r.Attempts[n-1].Code)
+	}
+	return &nats.Msg{Subject: s.Retry(r.Lane, r.Tenant, r.Call, r.Tool), Header: nats.Header(h), Data: r.Request.Body}
+}

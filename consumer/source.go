@@ -1,0 +1,123 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// source pulls one tool's messages of one lane from one stream. One goroutine owns it.
+type source struct {
+	c     *Consumer
+	tool  *dispatcher.Tool
+	lane  schemas.Lane
+	retry bool
+	from  jetstream.Consumer
+	slots *dispatcher.Slots
+}
+
+// pullPause is how long a source stays away after the server did not answer.
+const pullPause = 250 * time.Millisecond
+
+// run pulls until pull ends, then hands back what it holds. Attempts it has
+// started go on under work, and wg knows of them.
+func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
+	for pull.Err() == nil {
+		if wait := s.hold(); wait > 0 {
+			sleep(pull, wait)
+			continue
+		}
+		// A slot first, then a message: ask for no more than could start now.
+		release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
+		if err != nil {
+			return
+		}
+		n := s.want()
+		release()
+		batch, err := s.from.Fetch(n, jetstream.FetchContext(pull))
+		if err != nil {
+			s.trouble(pull, err)
+			continue
+		}
+		for m := range batch.Messages() {
+			s.take(pull, work, wg, m)
+		}
+		if err := batch.Error(); err != nil && pull.Err() == nil && !errors.Is(err, jetstream.ErrNoMessages) {
+			s.trouble(pull, err)
+		}
+	}
+}
+
+// hold is how long not to pull: while an operator pauses the tool and, for jobs,
+// while the dependency's breaker is open.
+func (s *source) hold() time.Duration {
+	if s.c.paused(s.tool.Name) {
+		return 200 * time.Millisecond
+	}
+	if s.lane == schemas.Jobs {
+		if until, open := s.c.cfg.Dispatcher.Reopens(s.tool.Dependency); open {
+			return time.Until(until)
+		}
+	}
+	return 0
+}
+
+// want is how many messages to ask for: as many as there are free slots, and one
+// while a breaker lets only a probe through.
+func (s *source) want() int {
+	if s.lane == schemas.Jobs {
+		if _, open := s.c.cfg.Dispatcher.Reopens(s.tool.Dependency); open {
+			return 1
+		}
+	}
+	return s.slots.Free(s.lane == schemas.Jobs)
+}
+
+// take gives a message a slot and starts its attempt. What comes while another
+// source took the slot is held, with signals, until one is free; at shutdown it is
+// handed back at once.
+func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstream.Msg) {
+	s.c.held.add(m)
+	release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
+	if err != nil {
+		s.c.held.remove(m)
+		s.c.settle(m, dispatcher.Settlement{})
+		return
+	}
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		defer release()
+		done := s.c.cfg.Dispatcher.Handle(work, s.c.delivery(m))
+		s.c.held.remove(m)
+		s.c.settle(m, done)
+	}()
+}
+
+func (s *source) trouble(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.c.cfg.Log.Debug().Err(err).Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Msg("pull interrupted; pulling again")
+	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := s.c.bind(ctx, s); err != nil {
+			s.c.cfg.Log.Warn().Err(err).Str("tool", s.tool.Name).Msg("the consumer is gone and cannot be made again yet")
+		}
+	}
+	sleep(ctx, pullPause)
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,121 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/dedupe"
+	"tollgate/schemas"
+)
+
+// sweeper remembers which waiting calls it woke, to do so once a minute at most.
+type sweeper struct {
+	mu    sync.Mutex // one sweep at a time; guards woken
+	woken map[string]time.Time
+}
+
+const (
+	overdue   = 5 * time.Second // a schedule this late never fired
+	wakeEvery = time.Minute
+)
+
+// Sweep settles or wakes what nobody pulls: waiting calls whose schedule did not
+// fire, messages of tools nobody serves, and expired messages of paused tools. Each
+// goes the normal path, through the gate.
+func (c *Consumer) Sweep(ctx context.Context) {
+	c.sweep.mu.Lock()
+	defer c.sweep.mu.Unlock()
+	c.wakeOverdue(ctx, time.Now())
+	for _, stream := range []string{c.names.Calls, c.names.Jobs, c.names.Retry} {
+		if err := c.sweepStream(ctx, stream); err != nil && ctx.Err() == nil {
+			c.cfg.Log.Warn().Err(err).Str("stream", stream).Msg("sweep interrupted; the next one goes on")
+		}
+	}
+}
+
+func (c *Consumer) wakeOverdue(ctx context.Context, now time.Time) {
+	var late []*dedupe.Record
+	c.cfg.Ledger.Live(func(r *dedupe.Record) bool {
+		if r.State == dedupe.Waiting && now.Sub(r.Due) > overdue && now.Sub(c.sweep.woken[r.Call]) >= wakeEvery {
+			late = append(late, r)
+		}
+		return ctx.Err() == nil
+	})
+	maps.DeleteFunc(c.sweep.woken, func(_ string, at time.Time) bool { return now.Sub(at) > 2*wakeEvery })
+	for _, r := range late {
+		if err := c.cfg.Outbox.Wake(ctx, r); err != nil {
+			c.cfg.Log.Warn().Err(err).Str("call", r.Call).Msg("overdue retry not woken yet")
+			continue
+		}
+		c.sweep.woken[r.Call] = now
+	}
+}
+
+// sweepStream walks the subjects of one stream that no source serves.
+func (c *Consumer) sweepStream(ctx context.Context, name string) error {
+	st, err := c.js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	filter := c.cfg.Subjects.Prefix + ".>"
+	if name == c.names.Retry {
+		filter = c.cfg.Subjects.Prefix + ".retry.>"
+	}
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(filter))
+	if err != nil {
+		return err
+	}
+	pauses := c.cfg.Ledger.Pauses()
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		_, _, tool, parseErr := c.cfg.Subjects.ParseSubmit(subject)
+		served := parseErr == nil && slices.ContainsFunc(c.served(), func(t string) bool { return t == tool })
+		if _, paused := pauses[tool]; served && !paused {
+			continue
+		}
+		if err := c.sweepSubject(ctx, st, name, subject, served); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Consumer) served() []string {
+	names := make([]string, 0, len(c.cfg.Tools))
+	for _, t := range c.cfg.Tools {
+		names = append(names, t.Name)
+	}
+	return names
+}
+
+// sweepSubject offers every message of a subject to the dispatcher and deletes
+// those it has settled. Messages of a paused tool that have not expired are
+// deferred and stay; those of an unknown tool stay for a grace.
+func (c *Consumer) sweepSubject(ctx context.Context, st jetstream.Stream, stream, subject string, served bool) error {
+	for seq := uint64(1); ctx.Err() == nil; {
+		m, err := st.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		seq = m.Sequence + 1
+		d := c.stored(stream, m)
+		d.Gone = !served && time.Since(m.Time) > c.cfg.UnservedGrace
+		if !served && !d.Gone && schemas.ValidTool(d.Tool) {
+			continue
+		}
+		if s := c.cfg.Dispatcher.Handle(ctx, d); s.Ack {
+			if err := st.DeleteMsg(ctx, m.Sequence); err != nil && !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
+				return err
+			}
+		}
+	}
+	return ctx.Err()
+}

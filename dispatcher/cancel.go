@@ -1,0 +1,145 @@
+package dispatcher
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"tollgate/budget"
+	"tollgate/dedupe"
+	"tollgate/dispatcher/gate"
+	"tollgate/schemas"
+)
+
+// CancelRequest names what to cancel: a run path with everything below it, or one call.
+type CancelRequest struct {
+	Tenant string `json:"-"`
+	Run    string `json:"run,omitempty"`
+	Call   string `json:"call,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"-"`
+}
+
+// CancelReport is what a cancellation met.
+type CancelReport struct {
+	Cancelled int `json:"cancelled"` // waiting calls settled now
+	Running   int `json:"running"`   // attempts told to stop; what they did is kept
+	Unknown   int `json:"unknown"`   // no such run or call; a run is remembered as cancelled
+}
+
+// Cancel stops a run or a call. It returns after the commit: no attempt of it
+// starts any more.
+func (d *Dispatcher) Cancel(ctx context.Context, rs Records, q CancelRequest) (CancelReport, error) {
+	if q.Call != "" {
+		return d.cancelCall(ctx, q)
+	}
+	var rep CancelReport
+	now := time.Now()
+	receipt, err := d.cfg.Ledger.Update(ctx, dedupe.Ref{Tenant: q.Tenant, Root: schemas.Root(q.Run)}, func(v dedupe.View) dedupe.Change {
+		run := v.Run
+		rep.Unknown = 0
+		if run == nil {
+			run = budget.New(q.Tenant, schemas.Root(q.Run), now)
+		}
+		if _, ok := run.Accounts[q.Run]; !ok {
+			rep.Unknown = 1
+		}
+		run.Cancel(q.Run, q.Reason, now)
+		run.Used = now
+		return dedupe.Change{Run: run, Audit: []dedupe.Audit{q.audit(now)}}
+	})
+	if err != nil {
+		return rep, err
+	}
+	d.cfg.Publisher.Audit(receipt.Audit)
+	rep.Running = d.running.cancel(func(_ string, c runningCall) bool { return c.tenant == q.Tenant && below(c.run, q.Run) }, ErrCancelled)
+	var waiting []*dedupe.Record
+	rs.Live(func(r *dedupe.Record) bool {
+		if r.State == dedupe.Waiting && r.Tenant == q.Tenant && below(r.Run, q.Run) {
+			waiting = append(waiting, r)
+		}
+		return true
+	})
+	for _, r := range waiting {
+		done, err := d.cancelWaiting(ctx, r.Ref(), "", nil)
+		if err != nil {
+			return rep, err
+		}
+		if done {
+			rep.Cancelled++
+		}
+	}
+	return rep, nil
+}
+
+func below(path, ancestor string) bool {
+	return path == ancestor || strings.HasPrefix(path, ancestor+"/")
+}
+
+func (d *Dispatcher) cancelCall(ctx context.Context, q CancelRequest) (CancelReport, error) {
+	var rep CancelReport
+	known := false
+	done, err := d.cancelWaiting(ctx, dedupe.Ref{Tenant: q.Tenant, Call: q.Call}, q.reason(), func(r *dedupe.Record) bool {
+		known = r != nil && r.Tenant == q.Tenant
+		return known
+	}, q.audit(time.Now()))
+	switch {
+	case err != nil:
+		return rep, err
+	case !known:
+		rep.Unknown = 1
+	case done:
+		rep.Cancelled = 1
+	default:
+		rep.Running = d.running.cancel(func(call string, _ runningCall) bool { return call == q.Call }, ErrCancelled)
+	}
+	return rep, nil
+}
+
+// cancelWaiting settles a call that is between attempts. A running one is only
+// marked: its real outcome is kept, and it is not retried whatever it is.
+func (d *Dispatcher) cancelWaiting(ctx context.Context, ref dedupe.Ref, mark string, may func(*dedupe.Record) bool, audit ...dedupe.Audit) (bool, error) {
+	var a *admission
+	now := time.Now()
+	receipt, err := d.cfg.Ledger.Update(ctx, ref, func(v dedupe.View) dedupe.Change {
+		a = &admission{record: v.Record, run: v.Run}
+		if may != nil && !may(v.Record) || v.Record == nil || v.Record.State.Terminal() {
+			return dedupe.Change{}
+		}
+		r := v.Record
+		if mark != "" {
+			r.Cancel = mark
+		}
+		if r.State.Running() {
+			return dedupe.Change{Record: r, Audit: audit}
+		}
+		a.decision = gate.Before(gate.BeforeFacts{Known: gate.Waiting, Source: gate.Carrier, Due: true, ToolKnown: true, TenantAllowed: true,
+			AttemptsLeft: true, Cancelled: true, Ambiguous: r.Ambiguous, Job: r.Lane == schemas.Jobs})
+		finish(r, v.Run, a.decision, ending{now: now, request: r.Request, deadline: r.Deadline})
+		return dedupe.Change{Record: r, Run: v.Run, Result: true, Audit: audit}
+	})
+	if err != nil {
+		return false, err
+	}
+	if a.decision.Action != gate.Settle {
+		d.cfg.Publisher.Audit(receipt.Audit)
+		return false, nil
+	}
+	d.act(ctx, a.record, receipt)
+	return true, nil
+}
+
+func (q CancelRequest) reason() string {
+	if q.Reason == "" {
+		return "cancelled by " + q.By
+	}
+	return q.Reason
+}
+
+func (q CancelRequest) audit(now time.Time) dedupe.Audit {
+	target := "run " + q.Run
+	if q.Call != "" {
+		target = "call " + q.Call
+	}
+	return dedupe.Audit{At: now, Tenant: q.Tenant, Action: "cancel", Target: target, By: q.By, Why: q.Reason, Allowed: true}
+}
