@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"reflect"
+	"slices"
 	"time"
 
+	"tollgate/budget"
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -31,18 +33,6 @@ type head struct {
 	call   string
 	run    string // key of the run that pays
 	body   []byte
-}
-
-// stored is a record's body.
-type stored struct {
-	R storedRecord    `json:"r"`
-	T storedTerms     `json:"t"`
-	M storedMaxima    `json:"m"`
-	G storedOrigin    `json:"g"`
-	A []storedAttempt `json:"a,omitempty"`
-	O *storedOutcome  `json:"o,omitempty"`
-	// OutcomeAttempts says that the outcome lists the record's attempts.
-	OutcomeAttempts bool `json:"oa,omitempty"`
 }
 
 // pinned reports whether the record stays while its letter does.
@@ -67,8 +57,20 @@ func encodeRecord(r *dedupe.Record) ([]byte, error) {
 		out = append(binary.AppendUvarint(out, uint64(len(s))), s...)
 	}
 	out = append(out, body...)
-	stamp(out, r.Settled)
+	stamp(out, since(r))
 	return out, nil
+}
+
+// since is when a record's retention begins: what became of its letter counts as
+// news of it.
+func since(r *dedupe.Record) time.Time {
+	switch {
+	case r.LetterSettled.After(r.Settled):
+		return r.LetterSettled
+	case r.Settled.IsZero():
+		return time.Now()
+	}
+	return r.Settled
 }
 
 // stamp sets since and the checksum, which covers everything but itself.
@@ -111,7 +113,7 @@ func decodeRecord(v []byte) (*dedupe.Record, error) {
 	if checksum(v) != binary.BigEndian.Uint32(v[crcAt:]) {
 		return nil, fmt.Errorf("%w: the record of call %s has a wrong checksum", ErrDamaged, h.call)
 	}
-	var s stored
+	s := stored{Record: &dedupe.Record{}}
 	if err := json.Unmarshal(h.body, &s); err != nil {
 		return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 	}
@@ -119,17 +121,18 @@ func decodeRecord(v []byte) (*dedupe.Record, error) {
 }
 
 func pack(r *dedupe.Record) *stored {
-	s := &stored{R: storedRecord(*r), T: storedTerms(r.Terms), M: storedMaxima(r.Terms.Run), G: storedOrigin(r.Origin)}
+	s := &stored{Record: r, Root: r.Root, DownstreamKey: r.DownstreamKey, Terms: storedTerms(r.Terms),
+		Maxima: storedMaxima(r.Terms.Run), Origin: storedOrigin(r.Origin), Outcome: r.Outcome}
 	for _, a := range r.Attempts {
-		s.A = append(s.A, storedAttempt(a))
+		s.Attempts = append(s.Attempts, storedAttempt(a))
 	}
-	if s.R.Root == schemas.Root(r.Run) {
-		s.R.Root = ""
+	if s.Root == schemas.Root(r.Run) {
+		s.Root = ""
 	}
 	if r.Outcome != nil && ownOutcome(r) {
 		o := storedOutcome(*r.Outcome)
-		s.O, s.R.Outcome = &o, nil
-		s.OutcomeAttempts = len(r.Outcome.Attempts) > 0
+		s.Own, s.Outcome = &o, nil
+		s.OwnAttempts = len(r.Outcome.Attempts) > 0
 	}
 	return s
 }
@@ -137,11 +140,9 @@ func pack(r *dedupe.Record) *stored {
 // ownOutcome reports whether the outcome repeats its record, as all do but one
 // that is kept as history of an earlier generation or payer.
 func ownOutcome(r *dedupe.Record) bool {
-	bare := *r.Outcome
+	bare, o := *r.Outcome, r.Outcome
 	identify(&bare, r)
-	bare.Attempts = r.Outcome.Attempts
-	same := len(bare.Attempts) == 0 || reflect.DeepEqual(bare.Attempts, r.Attempts)
-	o := r.Outcome
+	same := len(o.Attempts) == 0 || reflect.DeepEqual(o.Attempts, r.Attempts)
 	return same && bare.Tenant == o.Tenant && bare.Lane == o.Lane && bare.Run == o.Run && bare.Tool == o.Tool &&
 		bare.Call == o.Call && bare.Generation == o.Generation && bare.Key == o.Key &&
 		bare.Fingerprint == o.Fingerprint && bare.ToolCallID == o.ToolCallID
@@ -154,25 +155,25 @@ func identify(o *schemas.Outcome, r *dedupe.Record) {
 }
 
 func unpack(call string, s *stored) *dedupe.Record {
-	r := dedupe.Record(s.R)
-	r.Call, r.Terms, r.Origin = call, dedupe.Terms(s.T), schemas.Origin(s.G)
-	r.Terms.Run.Attempts, r.Terms.Run.SideEffects = s.M.Attempts, s.M.SideEffects
-	r.Terms.Run.Elapsed, r.Terms.Run.Accounts = s.M.Elapsed, s.M.Accounts
+	r := s.Record
+	r.Call, r.Root, r.DownstreamKey = call, s.Root, s.DownstreamKey
+	r.Terms, r.Origin, r.Outcome = dedupe.Terms(s.Terms), schemas.Origin(s.Origin), s.Outcome
+	r.Terms.Run = budget.Maxima(s.Maxima)
 	if r.Root == "" {
 		r.Root = schemas.Root(r.Run)
 	}
-	for _, a := range s.A {
+	for _, a := range s.Attempts {
 		r.Attempts = append(r.Attempts, schemas.Attempt(a))
 	}
-	if s.O != nil {
-		o := schemas.Outcome(*s.O)
-		identify(&o, &r)
-		if o.Attempts = []schemas.Attempt{}; s.OutcomeAttempts {
-			o.Attempts = append(o.Attempts, r.Attempts...)
+	if s.Own != nil {
+		o := schemas.Outcome(*s.Own)
+		identify(&o, r)
+		if o.Attempts = []schemas.Attempt{}; s.OwnAttempts {
+			o.Attempts = slices.Clone(r.Attempts)
 		}
 		r.Outcome = &o
 	}
-	return &r
+	return r
 }
 
 // marshal is JSON without escapes for HTML.

@@ -74,9 +74,24 @@ func (l *Ledger) load() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m.stats = l.memory.stats
+	m.inherit(&l.memory)
 	l.memory = m
+	l.stale = false
 	return nil
+}
+
+// inherit keeps what was published and is not in the file yet.
+func (m *memory) inherit(old *memory) {
+	m.stats = old.stats
+	for _, n := range old.owed.gone {
+		m.owed.published(n)
+	}
+	for call, p := range old.notes {
+		if r := m.hot[call]; r != nil && owes(r, p) {
+			m.hot[call] = paid(r)
+			m.notes[call] = p
+		}
+	}
 }
 
 func (m *memory) loadHot(tx *bbolt.Tx) error {

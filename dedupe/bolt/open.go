@@ -24,13 +24,14 @@ type Ledger struct {
 	closer sync.Once
 	closed error // of the writer's last words; read after done
 
-	fault func() error // nil outside tests: called before each commit
-
 	mu     sync.Mutex // guards memory and merged; never held across I/O
 	memory memory
 	merged chan struct{} // closed while no commit is under way
 
-	sweep sweep // the writer's own
+	// The writer's own.
+	sweep    sweep
+	stale    bool // a failed commit may be in the file: read it again before the next
+	unsynced bool // there are commits since the last sync
 }
 
 // Open opens the ledger at path and raises its epoch. It reads every key once: a

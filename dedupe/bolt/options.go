@@ -31,7 +31,9 @@ type Options struct {
 	// file is an error: an empty ledger would run known calls again.
 	Create bool
 
-	maxSize int // most bytes the file may grow to; 0 is no limit. For tests.
+	// For tests.
+	maxSize int          // most bytes the file may grow to; 0 is no limit
+	fault   func() error // called before each commit: an error fails it
 }
 
 func (o Options) validate() error {

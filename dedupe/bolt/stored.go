@@ -9,53 +9,24 @@ import (
 	"tollgate/schemas"
 )
 
-// The stored forms are the contract's types under short names: a settled call must
-// fit in a kilobyte. Each is converted from its original as a whole, so a field
-// added there does not compile here until it has a name.
+// The stored forms are the contract's types under shorter names, without what is
+// said twice: a settled call must fit in a kilobyte. Those that are converted as a
+// whole do not compile when a field is added to their original, so that none is lost.
 
-// storedRecord is [dedupe.Record]. Its head carries call; terms, attempts and
-// outcome are beside it in [stored].
-type storedRecord struct {
-	Call          string              `json:"-"`
-	Tenant        string              `json:"te"`
-	Lane          schemas.Lane        `json:"la"`
-	Root          string              `json:"ro,omitempty"`
-	Run           string              `json:"ru"`
-	Tool          string              `json:"to"`
-	Key           string              `json:"k"`
-	DownstreamKey string              `json:"dk,omitempty"`
-	Fingerprint   string              `json:"fp"`
-	ToolCallID    string              `json:"tc,omitempty"`
-	State         dedupe.State        `json:"s"`
-	Generation    int                 `json:"g,omitempty"`
-	Token         uint64              `json:"tk,omitempty"`
-	Fence         uint64              `json:"fe,omitempty"`
-	Epoch         uint64              `json:"ep,omitempty"`
-	Lease         time.Time           `json:"le,omitzero"`
-	Terms         dedupe.Terms        `json:"-"`
-	Published     time.Time           `json:"pu,omitzero"`
-	Deadline      time.Time           `json:"dl,omitzero"`
-	FirstAttempt  time.Time           `json:"fa,omitzero"`
-	Due           time.Time           `json:"du,omitzero"`
-	OwesToken     bool                `json:"ot,omitempty"`
-	Ambiguous     bool                `json:"am,omitempty"`
-	Recoveries    int                 `json:"re,omitempty"`
-	Reconciled    int                 `json:"rc,omitempty"`
-	Cancel        string              `json:"ca,omitempty"`
-	Released      bool                `json:"rl,omitempty"`
-	Attempts      []schemas.Attempt   `json:"-"`
-	Origin        schemas.Origin      `json:"-"`
-	Request       *schemas.Request    `json:"rq,omitempty"`
-	Slot          dedupe.Slot         `json:"sl,omitempty"`
-	Letter        schemas.LetterState `json:"lt,omitempty"`
-	LetterReason  string              `json:"lr,omitempty"`
-	LetterSettled time.Time           `json:"ls,omitzero"`
-	Note          string              `json:"no,omitempty"`
-	ReplayBy      string              `json:"rb,omitempty"`
-	BodyLost      bool                `json:"bl,omitempty"`
-	Outcome       *schemas.Outcome    `json:"o,omitempty"` // only one that is not this record's own
-	Result        uint64              `json:"n,omitempty"`
-	Settled       time.Time           `json:"se,omitzero"`
+// stored is a record's body. A field named here stands in for the record's field of
+// the same JSON name; the record's others are written under their own names.
+type stored struct {
+	*dedupe.Record
+	Call          *struct{}        `json:"call,omitempty"` // never: the head has it
+	Root          string           `json:"root,omitempty"` // when it is not the root of Run
+	DownstreamKey string           `json:"downstream_key,omitempty"`
+	Terms         storedTerms      `json:"terms"`
+	Maxima        storedMaxima     `json:"maxima"`
+	Origin        storedOrigin     `json:"origin"`
+	Attempts      []storedAttempt  `json:"attempts,omitempty"`
+	Outcome       *schemas.Outcome `json:"outcome,omitempty"` // one that is not this record's own
+	Own           *storedOutcome   `json:"own,omitempty"`
+	OwnAttempts   bool             `json:"own_attempts,omitempty"` // the own outcome lists the record's attempts
 }
 
 // storedTerms is [dedupe.Terms].

@@ -1,0 +1,201 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"tollgate/dedupe"
+)
+
+// commit runs the queued changes in one transaction, makes it durable, and answers
+// all of them. At most expire records are expired on the way.
+func (l *Ledger) commit(ops []*op, expire int) error {
+	started := time.Now()
+	l.mu.Lock()
+	l.merged = make(chan struct{})
+	l.mu.Unlock()
+	var b *batch
+	err := l.guard(func() error {
+		if l.stale {
+			if err := l.load(); err != nil {
+				return err
+			}
+		}
+		return l.transact(func(tx *bbolt.Tx) error {
+			b = l.newBatch(tx)
+			return b.fill(ops, expire)
+		})
+	})
+	l.mu.Lock()
+	if err == nil {
+		b.merge(&l.memory)
+		l.unsynced = true
+		l.memory.stats.Commits++
+		l.memory.stats.LastCommit = time.Since(started)
+	} else {
+		b.restore(&l.memory)
+		l.memory.stats.FailedCommits++
+	}
+	close(l.merged)
+	l.mu.Unlock()
+	if err != nil {
+		err = fmt.Errorf("%w: ledger %s: %w", dedupe.ErrUnavailable, l.path, err)
+	}
+	for _, o := range ops {
+		if err != nil {
+			o.receipt, o.err = dedupe.Receipt{}, err
+		}
+		close(o.done)
+	}
+	return err
+}
+
+// transact commits f. When the commit fails and the file nevertheless shows it
+// (its last sync failed), memory no longer mirrors the file and is read again.
+func (l *Ledger) transact(f func(*bbolt.Tx) error) error {
+	tx, err := l.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // also after a panic; nothing after a commit
+	if err := f(tx); err != nil {
+		return err
+	}
+	if l.options.fault != nil {
+		if err := l.options.fault(); err != nil {
+			return err
+		}
+	}
+	id := tx.ID()
+	if err := tx.Commit(); err != nil {
+		shown := l.db.View(func(tx *bbolt.Tx) error {
+			l.stale = tx.ID() >= id
+			return nil
+		})
+		return errors.Join(err, shown)
+	}
+	return nil
+}
+
+// fill runs the changes and writes what they staged.
+func (b *batch) fill(ops []*op, expire int) error {
+	for _, o := range ops {
+		o.receipt, o.err = o.apply(b)
+	}
+	if err := b.loadNoted(); err != nil {
+		return err
+	}
+	for _, write := range []func() error{b.writeRecords, b.writeRuns, b.writeOut, b.writePauses} {
+		if err := write(); err != nil {
+			return err
+		}
+	}
+	if expire > 0 {
+		b.clean(expire)
+	}
+	return nil
+}
+
+// loadNoted stages every record whose slot was published, changed or not.
+func (b *batch) loadNoted() error {
+	b.l.mu.Lock()
+	var calls []string
+	for call := range b.l.memory.notes {
+		calls = append(calls, call)
+	}
+	b.l.mu.Unlock()
+	for _, call := range calls {
+		if _, staged := b.records[call]; staged {
+			continue // noted after it was loaded: merge applies it, the next commit writes it
+		}
+		if _, err := b.load(call); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) writeRecords() error {
+	hot, err := bucket(b.tx, bucketHot)
+	if err != nil {
+		return err
+	}
+	terminal, err := bucket(b.tx, bucketTerminal)
+	if err != nil {
+		return err
+	}
+	for _, call := range b.order {
+		if s := b.records[call]; s.value != nil {
+			if err := s.write(hot, terminal); err != nil {
+				return fmt.Errorf("record of call %s: %w", call, err)
+			}
+		}
+	}
+	return nil
+}
+
+// settled reports whether a record belongs to the terminal bucket.
+func settled(r *dedupe.Record) bool { return r.State.Terminal() && r.Slot == 0 }
+
+func (s *staged) write(hot, terminal *bbolt.Bucket) error {
+	if s.seq != 0 {
+		if err := terminal.Delete(key(s.seq)); err != nil {
+			return err
+		}
+	}
+	if !settled(s.record) {
+		return hot.Put([]byte(s.record.Call), s.value)
+	}
+	if s.hot {
+		if err := hot.Delete([]byte(s.record.Call)); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.newSeq, err = terminal.NextSequence(); err != nil {
+		return err
+	}
+	return terminal.Put(key(s.newSeq), s.value)
+}
+
+func (b *batch) writeRuns() error {
+	runs, err := bucket(b.tx, bucketRuns)
+	if err != nil {
+		return err
+	}
+	for k, s := range b.runs {
+		if s.value != nil {
+			if err := runs.Put([]byte(k), s.value); err != nil {
+				return fmt.Errorf("run %s: %w", k, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *batch) writeOut() error {
+	if len(b.out) == 0 && len(b.gone) == 0 {
+		return nil
+	}
+	out, err := bucket(b.tx, bucketOut)
+	if err != nil {
+		return err
+	}
+	for _, o := range b.out {
+		if err := out.Put(key(o.number), o.value); err != nil {
+			return err
+		}
+	}
+	for _, n := range b.gone {
+		if err := out.Delete(key(n)); err != nil {
+			return err
+		}
+	}
+	if len(b.out) == 0 {
+		return nil
+	}
+	return out.SetSequence(b.last)
+}

@@ -1,0 +1,118 @@
+package bolt
+
+import (
+	"bytes"
+	"math"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"tollgate/budget"
+	"tollgate/dedupe"
+)
+
+// page is how many entries a listing reads in one transaction: a slow reader holds
+// none while it works.
+const page = 64
+
+// Records gives all records to f, newest first, until it returns false: the live
+// ones, then the settled ones by falling sequence. With after above 0 it continues
+// below that sequence. Live records have the highest sequence there is.
+func (l *Ledger) Records(after uint64, f func(seq uint64, r *dedupe.Record) bool) error {
+	if after == 0 {
+		after = math.MaxUint64
+		for _, r := range l.newest() {
+			if !f(math.MaxUint64, r.Clone()) {
+				return nil
+			}
+		}
+	}
+	for {
+		records, seqs, err := l.recordsBelow(after)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		for i, r := range records {
+			if !f(seqs[i], r) {
+				return nil
+			}
+		}
+		after = seqs[len(seqs)-1]
+	}
+}
+
+func (l *Ledger) newest() []*dedupe.Record {
+	l.mu.Lock()
+	records := l.memory.live()
+	l.mu.Unlock()
+	slices.SortStableFunc(records, func(a, b *dedupe.Record) int { return b.Published.Compare(a.Published) })
+	return records
+}
+
+// recordsBelow reads one page of terminal records.
+func (l *Ledger) recordsBelow(after uint64) (records []*dedupe.Record, seqs []uint64, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		terminal, err := bucket(tx, bucketTerminal)
+		if err != nil {
+			return err
+		}
+		c := terminal.Cursor()
+		k, v := c.Seek(key(after))
+		if k == nil {
+			k, v = c.Last()
+		}
+		for ; k != nil && len(records) < page; k, v = c.Prev() {
+			if number(k) >= after {
+				continue
+			}
+			r, err := decodeRecord(v)
+			if err != nil {
+				return err
+			}
+			records, seqs = append(records, r), append(seqs, number(k))
+		}
+		return nil
+	})
+	return records, seqs, err
+}
+
+// Runs gives all runs to f, in the order of their keys, until it returns false.
+func (l *Ledger) Runs(f func(*budget.Run) bool) error {
+	var at []byte
+	for {
+		runs, next, err := l.runsFrom(at)
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			if !f(r) {
+				return nil
+			}
+		}
+		if at = next; at == nil {
+			return nil
+		}
+	}
+}
+
+// runsFrom reads one page of runs and says where the next begins.
+func (l *Ledger) runsFrom(at []byte) (runs []*budget.Run, next []byte, err error) {
+	err = l.view(func(tx *bbolt.Tx) error {
+		b, err := bucket(tx, bucketRuns)
+		if err != nil {
+			return err
+		}
+		c := b.Cursor()
+		k, v := c.Seek(at)
+		for ; k != nil && len(runs) < page; k, v = c.Next() {
+			r, err := readRun(v)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, r)
+		}
+		next = bytes.Clone(k)
+		return nil
+	})
+	return runs, next, err
+}
