@@ -94,10 +94,11 @@ type Defaults struct {
 // no duplicate keys is found when its fingerprint is taken.
 func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defaults) (Request, error) {
 	r := Request{Lane: lane, Tenant: tenant, Tool: tool, Body: body}
-	if n := h.Size(); n > MaxHeaderBytes {
+	r.Header, r.Stripped = h.Agent()
+	// Only what travels on counts: a retry also has the dispatcher's own headers.
+	if n := r.Header.Size(); n > MaxHeaderBytes {
 		return r, fieldError("headers", "%d bytes, at most %d", n, MaxHeaderBytes)
 	}
-	r.Header, r.Stripped = h.Agent()
 	p := headerParser{h: h}
 	if v := p.optional(HeaderVersion); v != "" && v != strconv.Itoa(Version) {
 		return r, fieldError(HeaderVersion, "%q is not a version this dispatcher reads (it reads %d)", v, Version)
@@ -113,7 +114,8 @@ func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defau
 	r.Deadline = p.time(HeaderDeadline, d.Deadline)
 	r.Limits.Attempts = p.count(HeaderRunAttempts)
 	r.Limits.SideEffects = p.count(HeaderRunSideEffects)
-	if t := p.time(HeaderRunDeadline, neverSet); !t.Equal(neverSet) {
+	if p.present(HeaderRunDeadline) {
+		t := p.time(HeaderRunDeadline, time.Time{})
 		r.Limits.Deadline = &t
 	}
 	r.Policy = p.optional(HeaderPolicy)
@@ -134,9 +136,6 @@ func (d Defaults) key(tool, run string, body []byte) string {
 	return d.Key(tool, run, body)
 }
 
-// neverSet marks an optional time that the message does not name.
-var neverSet = time.Unix(0, 1)
-
 // headerParser reads headers and keeps the first problem.
 type headerParser struct {
 	h   Header
@@ -148,6 +147,8 @@ func (p *headerParser) fail(field, format string, args ...any) {
 		p.err = fieldError(field, format, args...)
 	}
 }
+
+func (p *headerParser) present(name string) bool { return len(p.h.Lookup(name)) > 0 }
 
 func (p *headerParser) optional(name string) string {
 	v, _, err := p.h.single(name)

@@ -95,19 +95,19 @@ func (s Subjects) Control(verb string) string { return s.join("ctl", verb) }
 func (s Subjects) ParseSubmit(subject string) (lane Lane, tenant, tool string, err error) {
 	rest, ok := strings.CutPrefix(subject, s.Prefix+".")
 	parts := strings.SplitN(rest, ".", 3)
-	if ok && parts[0] == "retry" {
-		retry := strings.SplitN(rest, ".", 5)
-		if len(retry) == 5 {
+	switch {
+	case ok && parts[0] == "retry":
+		parts = nil
+		if retry := strings.SplitN(rest, ".", 5); len(retry) == 5 {
 			parts = []string{retry[1], retry[2], retry[4]}
 		}
+	case ok && parts[0] == "do":
+		parts[0] = string(Calls)
 	}
 	if !ok || len(parts) < 3 {
 		return "", "", "", fieldError("subject", "%q is not a call subject", subject)
 	}
 	lane, tenant, tool = Lane(parts[0]), parts[1], parts[2]
-	if parts[0] == "do" {
-		lane = Calls
-	}
 	switch {
 	case lane != Calls && lane != Jobs:
 		return lane, tenant, tool, fieldError("subject", "%q is not a call subject", subject)
@@ -134,7 +134,7 @@ func (s Subjects) ParseLetter(subject string) (LetterSubject, error) {
 	}
 	n := len(parts)
 	g, err := strconv.Atoi(parts[n-1])
-	if err != nil || g < 0 {
+	if err != nil || g < 0 || strconv.Itoa(g) != parts[n-1] { // "+1" would be a second name of one letter
 		return LetterSubject{}, fmt.Errorf("%q: generation is not a number", subject)
 	}
 	return LetterSubject{Tenant: parts[0], Reason: parts[1], Tool: strings.Join(parts[2:n-2], "."), Call: parts[n-2], Generation: g}, nil
