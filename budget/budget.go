@@ -125,14 +125,15 @@ func Paths(path string) []string {
 // maximum; a later one may lower it, never below what is spent, and never raises it.
 func (r *Run) Open(path string, named Named, max Maxima, at time.Time) error {
 	for _, p := range Paths(path) {
-		if _, ok := r.Accounts[p]; ok {
-			continue
-		}
-		if len(r.Accounts) >= max.Accounts {
+		a, ok := r.Accounts[p]
+		if !ok && len(r.Accounts) >= max.Accounts {
 			return ErrTooManyAccounts
 		}
-		r.Accounts[p] = Account{Path: p, Opened: at, Limits: Limits{
-			Attempts: max.Attempts, SideEffects: max.SideEffects, Deadline: r.Started.Add(max.Elapsed)}}
+		if a.Limits.Deadline.IsZero() { // new, or cancelled before any message named it
+			a.Path, a.Opened = p, at
+			a.Limits = Limits{Attempts: max.Attempts, SideEffects: max.SideEffects, Deadline: r.Started.Add(max.Elapsed)}
+			r.Accounts[p] = a
+		}
 	}
 	a := r.Accounts[path]
 	a.name(named)
