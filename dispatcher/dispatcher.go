@@ -159,6 +159,15 @@ func (d *Dispatcher) act(ctx context.Context, r *dedupe.Record, receipt dedupe.R
 	return s
 }
 
+// PublishReceipt sends what an operator's commit owes, its slot excepted.
+func (d *Dispatcher) PublishReceipt(r *dedupe.Record, receipt dedupe.Receipt) {
+	if receipt.Result != 0 {
+		d.cfg.Publisher.Result(receipt.Result, r.Root, r.Outcome)
+		d.waiters.tell(r.Outcome)
+	}
+	d.cfg.Publisher.Audit(receipt.Audit)
+}
+
 // PublishSlot publishes what a record owes and notes it in the ledger. It reports
 // success; after a failure the publisher keeps trying, and so does every start.
 func (d *Dispatcher) PublishSlot(ctx context.Context, r *dedupe.Record) bool {
