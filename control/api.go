@@ -1,0 +1,300 @@
+// Package control is the micro services: tollgate.do, the request/reply endpoint
+// for agents; tollgate.cancel; and tollgate.ctl, which the command line and the
+// console stand on. This file is the operators' contract; Client speaks it.
+//
+// Nothing is decided here: requests are decoded, handed on, and answered.
+package control
+
+import (
+	"encoding/json"
+	"time"
+
+	"tollgate/budget"
+	"tollgate/deadletter"
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// The operators' verbs: the last tokens of tollgate.ctl.<verb>. Requests and answers are
+// JSON; a failure is an answer with the headers Nats-Service-Error and
+// Nats-Service-Error-Code (400 bad request, 404 not found, 409 conflict, 500, 503)
+// and a body of [Problem].
+const (
+	VerbStatus     = "status"       // Empty        → Status
+	VerbVerify     = "verify"       // Empty        → VerifyReport
+	VerbBackup     = "backup"       // BackupQuery  → BackupReport
+	VerbCallsList  = "calls.ls"     // CallsQuery   → CallsPage
+	VerbCallShow   = "calls.show"   // IDQuery      → CallDetail
+	VerbRunsList   = "runs.ls"      // RunsQuery    → RunsPage
+	VerbRunShow    = "runs.show"    // RunQuery     → RunDetail
+	VerbRunGrant   = "runs.grant"   // GrantQuery   → RunDetail
+	VerbLetterList = "dlq.ls"       // deadletter.Filter → deadletter.Page
+	VerbLetterIDs  = "dlq.ids"      // deadletter.Filter → LetterIDs (the frozen set of a bulk operation)
+	VerbGroups     = "dlq.groups"   // GroupsQuery  → GroupsPage
+	VerbLetterShow = "dlq.show"     // IDQuery      → schemas.Letter
+	VerbReplay     = "dlq.replay"   // ReplayQuery  → Done
+	VerbResolve    = "dlq.resolve"  // ResolveQuery → Done
+	VerbDiscard    = "dlq.discard"  // LetterQuery  → Done
+	VerbRestore    = "dlq.restore"  // LetterQuery  → Done
+	VerbToolsList  = "tools.ls"     // Empty        → ToolsPage
+	VerbToolShow   = "tools.show"   // ToolQuery    → ToolDetail
+	VerbToolPause  = "tools.pause"  // ToolQuery    → ToolDetail
+	VerbToolResume = "tools.resume" // ToolQuery    → ToolDetail
+)
+
+// HeaderBy names the operator in a control request.
+const HeaderBy = "Tollgate-By"
+
+// Empty is the request of a verb that takes nothing.
+type Empty struct{}
+
+// Done is the answer of an operation that has nothing else to say.
+type Done struct {
+	ID string `json:"id"`
+}
+
+// Problem is the body of a failed answer.
+type Problem struct {
+	Code int    `json:"code"`
+	What string `json:"error"`
+	Try  string `json:"try,omitempty"`
+}
+
+// IDQuery names a call or letter by its ID or an unambiguous beginning of it, at
+// least four characters.
+type IDQuery struct {
+	ID string `json:"id"`
+}
+
+// Status is the state of the dispatcher.
+type Status struct {
+	Version       string         `json:"version"`
+	Started       time.Time      `json:"started"`
+	Ready         bool           `json:"ready"`
+	Owner         bool           `json:"owner"` // this process owns the ledger; without it nothing is claimed
+	Guarantee     string         `json:"guarantee"`
+	Ledger        LedgerStatus   `json:"ledger"`
+	Streams       []StreamStatus `json:"streams"`
+	Running       int            `json:"running"`
+	Waiting       int            `json:"waiting"` // for their next attempt
+	Owed          int            `json:"owed"`    // publications not yet stored
+	Abandoned     int64          `json:"abandoned"`
+	Letters       int            `json:"letters"` // active dead letters
+	OldestLetter  time.Time      `json:"oldest_letter,omitzero"`
+	ClockOffsetMS int64          `json:"clock_offset_ms"` // of the server against this process
+	Paused        []string       `json:"paused,omitempty"`
+}
+
+// LedgerStatus is the state of the ledger.
+type LedgerStatus struct {
+	ID       string `json:"id"`
+	Epoch    uint64 `json:"epoch"`
+	Path     string `json:"path"`
+	Bytes    int64  `json:"bytes"`
+	Live     int    `json:"live"`
+	Terminal int    `json:"terminal"`
+	Runs     int    `json:"runs"`
+	Commits  uint64 `json:"commits"`
+	Failed   uint64 `json:"failed_commits"`
+	CommitUS int64  `json:"last_commit_us"`
+	Error    string `json:"error,omitempty"`
+	Sync     string `json:"sync"`
+}
+
+// StreamStatus is the state of one stream.
+type StreamStatus struct {
+	Name     string `json:"name"`
+	Messages uint64 `json:"messages"`
+	Bytes    uint64 `json:"bytes"`
+	MaxBytes int64  `json:"max_bytes"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Check is one thing verify looked at.
+type Check struct {
+	Name    string   `json:"name"` // the invariant it stands for
+	What    string   `json:"what"`
+	Checked int      `json:"checked"`
+	Faults  []string `json:"faults,omitempty"`
+}
+
+// VerifyReport is what verify found.
+type VerifyReport struct {
+	OK     bool    `json:"ok"`
+	Checks []Check `json:"checks"`
+}
+
+// BackupQuery names a new file on the dispatcher's machine.
+type BackupQuery struct {
+	Path string `json:"path"`
+}
+
+// BackupReport says what was written.
+type BackupReport struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+// CallsQuery narrows a list of calls.
+type CallsQuery struct {
+	Tenant string `json:"tenant,omitempty"`
+	Tool   string `json:"tool,omitempty"` // glob
+	Run    string `json:"run,omitempty"`  // the path and everything below it
+	Key    string `json:"key,omitempty"`
+	State  string `json:"state,omitempty"`  // in_flight, reconciling, waiting, done, dead, cancelled
+	Status string `json:"status,omitempty"` // of the outcome
+	Limit  int    `json:"limit,omitempty"`  // 0: 50
+	After  uint64 `json:"after,omitempty"`  // Next of the page before
+}
+
+// CallSummary is one line of a list of calls.
+type CallSummary struct {
+	Call       string         `json:"call"`
+	Tenant     string         `json:"tenant"`
+	Lane       schemas.Lane   `json:"lane"`
+	Tool       string         `json:"tool"`
+	Run        string         `json:"run"`
+	Key        string         `json:"key"`
+	State      string         `json:"state"`
+	Status     schemas.Status `json:"status,omitempty"`
+	Code       string         `json:"code,omitempty"`
+	Generation int            `json:"generation"`
+	Attempts   int            `json:"attempts"`
+	Limit      int            `json:"attempts_limit"`
+	Published  time.Time      `json:"published"`
+	Deadline   time.Time      `json:"deadline"`
+	Due        time.Time      `json:"due,omitzero"`
+	Settled    time.Time      `json:"settled,omitzero"`
+}
+
+// CallsPage is one page of a list of calls, newest first.
+type CallsPage struct {
+	Calls []CallSummary `json:"items"`
+	Next  uint64        `json:"next,omitempty"`
+}
+
+// CallDetail is everything known of one call.
+type CallDetail struct {
+	CallSummary
+	Fingerprint   string            `json:"fingerprint"`
+	DownstreamKey string            `json:"downstream_key"`
+	Terms         dedupe.Terms      `json:"terms"`
+	Ambiguous     bool              `json:"ambiguous"`
+	Recoveries    int               `json:"recoveries"`
+	Origin        schemas.Origin    `json:"origin"`
+	Timeline      []schemas.Attempt `json:"timeline"` // attempts, with why each decision was taken
+	Outcome       *schemas.Outcome  `json:"outcome,omitempty"`
+	Letter        string            `json:"letter,omitempty"` // its ID
+	LetterState   string            `json:"letter_state,omitempty"`
+	Note          string            `json:"note,omitempty"`
+	Owes          string            `json:"owes,omitempty"` // what is not published yet
+}
+
+// RunsQuery narrows a list of runs.
+type RunsQuery struct {
+	Tenant string `json:"tenant,omitempty"`
+	Limit  int    `json:"limit,omitempty"` // 0: 50
+}
+
+// RunsPage is a list of runs, the last used first.
+type RunsPage struct {
+	Runs []budget.Run `json:"items"`
+}
+
+// RunQuery names a run by tenant ("" is default) and root or path.
+type RunQuery struct {
+	Tenant string `json:"tenant,omitempty"`
+	Run    string `json:"run"`
+}
+
+// Hold is a charge whose attempt has not ended.
+type Hold struct {
+	Call  string    `json:"call"`
+	Tool  string    `json:"tool"`
+	Path  string    `json:"path"`
+	Epoch uint64    `json:"epoch"` // of the process that holds it
+	Until time.Time `json:"until"`
+}
+
+// RunDetail is one run: its accounts and holds.
+type RunDetail struct {
+	budget.Run
+	Holds []Hold `json:"holds"`
+}
+
+// GrantQuery raises an account's limits.
+type GrantQuery struct {
+	Tenant      string        `json:"tenant,omitempty"`
+	Run         string        `json:"run"` // the account's path
+	Attempts    int           `json:"attempts,omitempty"`
+	SideEffects int           `json:"side_effects,omitempty"`
+	Elapsed     time.Duration `json:"elapsed,omitempty"`
+	Why         string        `json:"why"`
+}
+
+// LetterIDs is a frozen set.
+type LetterIDs struct {
+	IDs     []string       `json:"ids"`
+	Skipped map[string]int `json:"skipped,omitempty"` // by why
+}
+
+// GroupsQuery asks for groups.
+type GroupsQuery struct {
+	deadletter.Filter
+	By string `json:"by,omitempty"`
+}
+
+// GroupsPage is the groups, the largest first.
+type GroupsPage struct {
+	Groups []deadletter.Group `json:"items"`
+	Total  int                `json:"total"`
+}
+
+// ReplayQuery replays one letter.
+type ReplayQuery struct {
+	ID string `json:"id"`
+	deadletter.ReplayOptions
+}
+
+// ResolveQuery resolves one letter.
+type ResolveQuery struct {
+	ID string `json:"id"`
+	deadletter.ResolveOptions
+}
+
+// LetterQuery discards or restores one letter.
+type LetterQuery struct {
+	ID  string `json:"id"`
+	Why string `json:"why,omitempty"`
+}
+
+// ToolQuery names a tool.
+type ToolQuery struct {
+	Tool string `json:"tool"`
+	Why  string `json:"why,omitempty"`
+}
+
+// ToolDetail is one tool as it is served.
+type ToolDetail struct {
+	Name         string                    `json:"name"`
+	Kind         string                    `json:"kind"`
+	Effect       dedupe.Effect             `json:"effect"`
+	Safety       dedupe.Safety             `json:"retry_safety,omitempty"`
+	KeyRetention time.Duration             `json:"key_retention,omitempty"`
+	Dependency   string                    `json:"dependency"`
+	Concurrency  int                       `json:"concurrency"`
+	JobsAtMost   int                       `json:"jobs_at_most"`
+	Running      int                       `json:"running"`
+	Policies     map[schemas.Lane][]string `json:"policies"`
+	Reconcile    string                    `json:"reconcile,omitempty"`
+	Schema       json.RawMessage           `json:"schema,omitempty"`
+	Health       dispatcher.Health         `json:"health"`
+	Backlog      map[string]uint64         `json:"backlog"` // pending messages by consumer
+	Paused       *dedupe.Pause             `json:"paused,omitempty"`
+}
+
+// ToolsPage is the catalogue.
+type ToolsPage struct {
+	Tools []ToolDetail `json:"items"`
+}

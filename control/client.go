@@ -1,0 +1,69 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// ErrNoDispatcher is returned when nobody answers on the control subjects.
+var ErrNoDispatcher = errors.New("no dispatcher answers on this server; start one with `tollgate dev` or `tollgate serve`")
+
+// Client asks a dispatcher on behalf of an operator.
+type Client struct {
+	NATS     *nats.Conn
+	Subjects schemas.Subjects
+	By       string // who the audit says it was
+}
+
+// Failure is a failed answer.
+type Failure struct {
+	Problem
+}
+
+func (f *Failure) Error() string { return f.What }
+
+// Ask sends a verb with its query and reads the answer into out. A failed answer is
+// a *[Failure]; [ErrNoDispatcher] means that nobody is there.
+func (c *Client) Ask(ctx context.Context, verb string, query, out any) error {
+	return c.request(ctx, c.Subjects.Control(verb), query, out)
+}
+
+// Cancel cancels a run or call of a tenant.
+func (c *Client) Cancel(ctx context.Context, tenant string, q dispatcher.CancelRequest) (dispatcher.CancelReport, error) {
+	var rep dispatcher.CancelReport
+	return rep, c.request(ctx, c.Subjects.Cancel(tenant), q, &rep)
+}
+
+func (c *Client) request(ctx context.Context, subject string, query, out any) error {
+	body, err := json.Marshal(query)
+	if err != nil {
+		return err
+	}
+	m, err := c.NATS.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{HeaderBy: {c.By}}})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return ErrNoDispatcher
+	case err != nil:
+		return fmt.Errorf("ask %s: %w", subject, err)
+	}
+	if code := m.Header.Get(schemas.HeaderServiceErrorCode); code != "" {
+		f := &Failure{}
+		if json.Unmarshal(m.Data, &f.Problem) != nil || f.What == "" {
+			f.What = m.Header.Get(schemas.HeaderServiceError)
+		}
+		f.Code, _ = strconv.Atoi(code)
+		return f
+	}
+	if err := json.Unmarshal(m.Data, out); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", subject, err)
+	}
+	return nil
+}
