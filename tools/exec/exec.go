@@ -169,6 +169,9 @@ func (e *Executor) judge(x ended) classify.Verdict {
 		}
 		stdout = nil // the exit code alone decides
 	}
+	if !x.state.Success() {
+		stdout = []byte(e.hide(string(stdout)))
+	}
 	v := classify.Exec(x.state.ExitCode(), stdout, e.spec.Rules)
 	if v.OK() {
 		return v

@@ -67,10 +67,14 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// B93: what a failing command says is shown without the secrets it was given.
 func TestLastWordsWithoutSecrets(t *testing.T) {
-	s := sh(`echo "cannot reach db as $DB_PASSWORD" >&2; printf '\377' >&2; exit 1`)
+	s := sh(`echo "refused $DB_PASSWORD"; echo "cannot reach db as $DB_PASSWORD" >&2; printf '\377' >&2; exit 65`)
 	s.Env = map[string]string{"DB_PASSWORD": "s3cr3t-77"}
 	v := run(t, t.Context(), s, attempt)
+	if v.Content[0].Text != "refused [redacted]" {
+		t.Errorf("content %q", v.Content[0].Text)
+	}
 	if !strings.Contains(v.Message, "cannot reach db as [redacted]") || strings.Contains(v.Message, "s3cr3t") {
 		t.Errorf("message %q", v.Message)
 	}
@@ -249,6 +253,31 @@ func TestOversizeOutput(t *testing.T) {
 	defer cancel()
 	if v = run(t, ctx, small("head -c 1500 /dev/zero; sleep 50"), attempt); short(v) != "permanent no_answer RESULT_TOO_LARGE" {
 		t.Errorf("too much, then too late: %s", short(v))
+	}
+}
+
+// B78: a machine that is short of something is a passing state, and nothing ran.
+func TestMachineIsShort(t *testing.T) {
+	e, err := exec.New(sh("exit 0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 3, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	v := e.Execute(t.Context(), attempt)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if short(v) != "transient not_sent FORK_FAILED" {
+		t.Errorf("no descriptors left: %s", short(v))
+	}
+	if v = e.Execute(t.Context(), attempt); !v.OK() {
+		t.Errorf("afterwards: %s", short(v))
 	}
 }
 

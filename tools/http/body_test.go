@@ -101,6 +101,25 @@ func TestTruncatedAnswers(t *testing.T) {
 	}
 }
 
+// A switch of protocols nobody asked for holds no attempt up.
+func TestSwitchedProtocols(t *testing.T) {
+	release := make(chan struct{})
+	defer close(release)
+	s := serve(t, func(w nethttp.ResponseWriter, _ *nethttp.Request) {
+		c, _, err := nethttp.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
+		<-release
+	})
+	if v := executor(t, httptool.Spec{URL: s.URL}).Execute(t.Context(), attempt); short(v) != "unclassified answered HTTP_101" {
+		t.Errorf("%s", short(v))
+	}
+}
+
 func TestToolErrorInTheBody(t *testing.T) {
 	s := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
 		w.WriteHeader(503)

@@ -100,7 +100,10 @@ func (e *Executor) broken(ctx context.Context, err error, wrote bool) classify.V
 // judge reads the answer. One that breaks off is no answer, whatever its status
 // said: what came of it is not known to be all of it.
 func (e *Executor) judge(ctx context.Context, resp *nethttp.Response) classify.Verdict {
-	success := resp.StatusCode >= 200 && resp.StatusCode < 300
+	if resp.StatusCode < 200 { // a switch of protocols, whose body has no end
+		return classify.HTTP(resp.StatusCode, "", nil, e.spec.Rules, time.Now())
+	}
+	success := resp.StatusCode < 300
 	body, err := io.ReadAll(io.LimitReader(resp.Body, e.spec.MaxResult+1))
 	if err != nil {
 		return e.broken(ctx, err, true)
