@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"client":              {"schemas", "dedupe"},
 	"client/tollgatetest": {"schemas", "dedupe", "client", "internal/embedded"},
 
-	"internal/config":   with(core, "tools", "tools/schema"),
+	"internal/config":   with(core, "tools", "tools/schema", "tools/http", "tools/exec", "tools/function"), // it makes the executors; tools/nats comes as a function
 	"internal/embedded": {},
 	"internal/owner":    {},
 	"internal/natstest": {},

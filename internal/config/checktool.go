@@ -27,6 +27,12 @@ func (k *checker) tool(name string, t Tool) {
 	if t.HTTP != nil && t.HTTP.URL != "" {
 		k.toolURL(path+".http.url", t.HTTP.URL)
 	}
+	if t.NATS != nil {
+		k.subject(path+".nats.subject", t.NATS.Subject)
+	}
+	if t.Function != "" && (len(t.Classify) > 0 || len(t.NotExecutedOn) > 0 || t.ErrorAt != "") {
+		k.about(path, "classify, not_executed_on and error_at say nothing of a function: it returns its own errors")
+	}
 	k.safety(path, t)
 	k.codes(path, t)
 	k.policies(path+".policies.calls", t.Policies.Calls, t)
@@ -51,6 +57,20 @@ func (k *checker) toolURL(path, address string) {
 	}
 	if password, ok := u.User.Password(); ok {
 		k.remember(password)
+	}
+}
+
+// subject refuses what cannot be published to, and Tollgate's own subjects: a call
+// sent there would be stored as another call.
+func (k *checker) subject(path, subject string) {
+	for token := range strings.SplitSeq(subject, ".") {
+		if _, given := k.where[path]; given && (token == "" || strings.ContainsAny(token, " \t\r\n*>")) {
+			k.add(path, "%q cannot be published to: want names joined by dots, without wildcards", subject)
+			return
+		}
+	}
+	if strings.HasPrefix(subject, k.NATS.Prefix+".") {
+		k.add(path, "%s is one of Tollgate's own subjects: the tool must listen on another", subject)
 	}
 }
 

@@ -164,6 +164,11 @@ tollgate.yaml:15:35  error  tenants.b.tools: missing: name the tools this tenant
 		{"schema", minimal + "    schema: {type: strin}\n    result_schema: nothere.json\n", `
 tollgate.yaml:15:13  error  tools.a.schema: compiling the schema: /type: got string, want array; /type: value must be one of 'array', 'boolean', 'integer', 'null', 'number', 'object', 'string'
 tollgate.yaml:16:20  error  tools.a.result_schema: reading the schema: stat nothere.json: no such file or directory`},
+		{"subjects", minimal + "  b:\n    nats: {subject: b.*}\n    policies: [p]\n  c:\n    nats: {subject: tollgate.calls.x}\n    policies: [p]\n", `
+tollgate.yaml:16:21  error  tools.b.nats.subject: "b.*" cannot be published to: want names joined by dots, without wildcards
+tollgate.yaml:19:21  error  tools.c.nats.subject: tollgate.calls.x is one of Tollgate's own subjects: the tool must listen on another`},
+		{"function", minimal + "  b:\n    function: b\n    error_at: /e\n    policies: [p]\n", `
+tollgate.yaml:15:3  error  tools.b: classify, not_executed_on and error_at say nothing of a function: it returns its own errors`},
 		{"breaker", "dependencies: {db: {breaker: on}}\n" + minimal, `
 tollgate.yaml:1:30  error  dependencies.db.breaker: want off, or a mapping of consecutive, ratio, least and cooldown, have text`},
 		{"not YAML", "nats: [\n", "\ntollgate.yaml:2:1  error  not YAML: did not find expected node content"},
