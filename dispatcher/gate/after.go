@@ -46,8 +46,10 @@ type AfterFacts struct {
 //	dependency's retry quota empty        call: unavailable; job: waits, owing a token
 //	otherwise                             retry
 //
-// An ambiguous call is never filed as cancelled, unavailable or failed for want of
-// a repeat: it is an unknown outcome, with the cause in its code.
+// An ambiguous call is never filed as cancelled, unavailable, failed for want of a
+// repeat, or as an error the model may work around (an earlier attempt may have
+// acted, and this one was not answered): it is an unknown outcome, with the cause
+// in its code.
 func After(f AfterFacts) Decision {
 	transient := f.Class == classify.Transient
 	switch {
@@ -62,9 +64,9 @@ func After(f AfterFacts) Decision {
 	case f.Unsafe && f.Phase == classify.NoAnswer:
 		return settle(schemas.UnknownOutcome, "", "no_answer")
 	case !transient && f.For == classify.ForModel:
-		return settle(schemas.ToolError, "", "tool_error")
+		return unless(f.Ambiguous, schemas.ToolError, "", "tool_error")
 	case !transient && f.For == classify.ForRepair && f.RepairsLeft:
-		return settle(schemas.Repair, "", "repair")
+		return unless(f.Ambiguous, schemas.Repair, "", "repair")
 	case !transient && f.For == classify.ForRepair:
 		return settle(schemas.Failed, schemas.CodeMaxRepairs, "max_repairs")
 	case !transient:

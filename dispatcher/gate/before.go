@@ -96,6 +96,7 @@ type BeforeFacts struct {
 //	waiting, its tool gone                       failed UNKNOWN_TOOL
 //	older than a recovered ledger, unsafe        unknown_outcome
 //	cancelled                                    cancelled
+//	run has too many accounts                    refuse; waiting: failed
 //	ambiguous and now unsafe                     unknown_outcome
 //	attempts, budget or time used up             exhausted
 //	no attempt yet, bad arguments                repair
@@ -139,6 +140,8 @@ func Before(f BeforeFacts) Decision {
 		return settle(schemas.UnknownOutcome, schemas.CodeLedgerRecovered, "ledger_recovered")
 	case f.Cancelled:
 		return unless(f.Ambiguous, schemas.Cancelled, schemas.CodeCancelled, "cancelled")
+	case f.TooManyAccounts && f.Known == Waiting: // a refusal would leave the record waiting for ever
+		return unless(f.Ambiguous, schemas.Failed, schemas.CodeTooManyAccounts, "too_many_accounts")
 	case f.TooManyAccounts:
 		return refuse(schemas.CodeTooManyAccounts, "too_many_accounts")
 	case f.Ambiguous && f.Unsafe:
@@ -146,7 +149,7 @@ func Before(f BeforeFacts) Decision {
 	case !f.AttemptsLeft, f.Budget.Dimension != 0, f.Fit != Fits:
 		return exhausted(f.AttemptsLeft, f.Budget, f.Fit)
 	case f.FirstAttempt && f.BadArguments && f.RepairsLeft:
-		return settle(schemas.Repair, schemas.CodeInvalidArguments, "invalid_arguments")
+		return unless(f.Ambiguous, schemas.Repair, schemas.CodeInvalidArguments, "invalid_arguments")
 	case f.FirstAttempt && f.BadArguments:
 		return settle(schemas.Failed, schemas.CodeMaxRepairs, "max_repairs")
 	case f.Hold != NoHold && !f.Job && !f.HoldFits:

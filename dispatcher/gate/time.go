@@ -36,7 +36,7 @@ func LatestStart(timeout, margin time.Duration, call, run time.Time) time.Time {
 func Ceiling(base, limit time.Duration, n int) time.Duration {
 	d := base
 	for range n - 1 {
-		if d >= limit/2 {
+		if d > limit/2 {
 			return limit
 		}
 		d *= 2
