@@ -39,7 +39,8 @@ func (c *Client) Ask(ctx context.Context, verb string, query, out any) error {
 // Cancel cancels a run or call of a tenant.
 func (c *Client) Cancel(ctx context.Context, tenant string, q dispatcher.CancelRequest) (dispatcher.CancelReport, error) {
 	var rep dispatcher.CancelReport
-	return rep, c.request(ctx, c.Subjects.Cancel(tenant), q, &rep)
+	err := c.request(ctx, c.Subjects.Cancel(tenant), q, &rep)
+	return rep, err
 }
 
 func (c *Client) request(ctx context.Context, subject string, query, out any) error {

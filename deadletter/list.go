@@ -164,6 +164,28 @@ func fromMessage(subjects schemas.Subjects, m jetstream.Msg) (schemas.Letter, ui
 	return read(subjects, raw), raw.Sequence
 }
 
+// Oldest counts the letters that match and finds when the first of them died.
+func (s *Store) Oldest(ctx context.Context, rs Records, f Filter, count *int, at *time.Time) error {
+	return s.each(ctx, rs, f, func(l schemas.Letter) {
+		if *count++; at.IsZero() || l.DiedAt.Before(*at) {
+			*at = l.DiedAt
+		}
+	})
+}
+
+// Show returns one letter, whole, with its state.
+func (o *Operations) Show(ctx context.Context, id string) (schemas.Letter, error) {
+	call, generation, err := dedupe.ParseLetterID(id)
+	if err != nil {
+		return schemas.Letter{}, err
+	}
+	l, err := o.Store.Get(ctx, call, generation)
+	if err == nil {
+		state(&l, o.Ledger)
+	}
+	return l, err
+}
+
 // Group is letters that died of the same thing.
 type Group struct {
 	ID     string    `json:"id"`

@@ -1,0 +1,223 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+	"github.com/rs/zerolog"
+
+	"tollgate/budget"
+	"tollgate/deadletter"
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// Ledger is what the services ask the ledger.
+type Ledger interface {
+	deadletter.Ledger
+	dispatcher.Records
+	Run(tenant, root string) (*budget.Run, error)
+	Runs(func(*budget.Run) bool) error
+	Records(after uint64, f func(seq uint64, r *dedupe.Record) bool) error
+	Resolve(prefix string) ([]string, error)
+	SetPause(ctx context.Context, tool string, p *dedupe.Pause, a dedupe.Audit) (dedupe.Receipt, error)
+	Pauses() map[string]dedupe.Pause
+	Pending() (results, audits, slots int)
+}
+
+// Config is what the services stand on. All fields are required but the last two.
+type Config struct {
+	NATS       *nats.Conn
+	JetStream  jetstream.JetStream
+	Subjects   schemas.Subjects
+	Streams    []string // their names
+	Retry      string   // name of the retry stream
+	Lanes      map[schemas.Lane]string
+	Dispatcher *dispatcher.Dispatcher
+	Ledger     Ledger
+	Letters    *deadletter.Operations
+	Tools      []*dispatcher.Tool
+	Schemas    map[string]json.RawMessage // of the tools' arguments
+	Publish    func([]dedupe.Audit)
+	Verify     func(context.Context) (VerifyReport, error)
+	Backup     func(path string) (int64, error)
+	Ledgers    func() LedgerStatus
+	Owner      func() bool
+	Version    string
+	Log        zerolog.Logger
+	Replies    []string // prefixes that may be answered; nil: _INBOX.
+	AtOnce     int      // requests at once; 0: 4096
+}
+
+// Server answers the micro services.
+type Server struct {
+	cfg     Config
+	started time.Time
+	slots   chan struct{}
+	base    context.Context // ends with ErrShutdown when running attempts are given up
+	wg      sync.WaitGroup
+}
+
+// Serve answers until ctx ends, then waits for what it has begun. work is handed to
+// attempts and outlives ctx by the shutdown grace.
+func Serve(ctx, work context.Context, cfg Config) error {
+	if cfg.AtOnce == 0 {
+		cfg.AtOnce = 4096
+	}
+	if cfg.Replies == nil {
+		cfg.Replies = []string{"_INBOX."}
+	}
+	s := &Server{cfg: cfg, started: time.Now(), slots: make(chan struct{}, cfg.AtOnce), base: work}
+	svc, err := micro.AddService(cfg.NATS, micro.Config{Name: "tollgate", Version: semver(cfg.Version),
+		Description: "tool calls that are charged, deduplicated and accounted for"})
+	if err != nil {
+		return fmt.Errorf("start the control services: %w", err)
+	}
+	p := cfg.Subjects.Prefix
+	err = errors.Join(
+		svc.AddEndpoint("do", s.handler(s.do), micro.WithEndpointSubject(p+".do.*.>")),
+		svc.AddEndpoint("cancel", s.handler(s.cancel), micro.WithEndpointSubject(p+".cancel.*")),
+	)
+	for verb, h := range s.verbs() {
+		err = errors.Join(err, svc.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), s.handler(h), micro.WithEndpointSubject(cfg.Subjects.Control(verb))))
+	}
+	if err == nil {
+		err = cfg.NATS.Flush() // whoever asks after Serve has begun finds us
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("start the control services: %w", err), svc.Stop())
+	}
+	<-ctx.Done()
+	err = svc.Stop()
+	s.wg.Wait()
+	return err
+}
+
+// semver makes a version that micro accepts out of any build's version.
+func semver(v string) string {
+	v = strings.TrimPrefix(v, "v")
+	if strings.Count(strings.SplitN(v, "-", 2)[0], ".") == 2 {
+		return v
+	}
+	return "0.0.0-dev"
+}
+
+// handler runs f for each request on a goroutine of its own, a bounded number at
+// once, and only where its answer may go: an agent chooses the reply subject, and
+// an answer must not land in a stream.
+func (s *Server) handler(f func(micro.Request)) micro.Handler {
+	return micro.HandlerFunc(func(r micro.Request) {
+		if !s.mayReply(r.Reply()) {
+			s.cfg.Log.Warn().Str("subject", r.Subject()).Str("reply", r.Reply()).Msg("request ignored: its reply subject is not one we answer on")
+			return
+		}
+		select {
+		case s.slots <- struct{}{}:
+		default:
+			s.fail(r, Problem{Code: 503, What: "too many requests at once; nothing was accepted", Try: "again later"})
+			return
+		}
+		s.wg.Go(func() {
+			defer func() { <-s.slots }()
+			defer func() {
+				if p := recover(); p != nil {
+					s.cfg.Log.Error().Str("subject", r.Subject()).Str("panic", fmt.Sprint(p)).Msg("request panicked")
+					s.fail(r, Problem{Code: 500, What: "internal error; see the dispatcher's log"})
+				}
+			}()
+			f(r)
+		})
+	})
+}
+
+func (s *Server) mayReply(reply string) bool {
+	if strings.HasPrefix(reply, "_R_.") { // the server's own, for imported requests
+		return true
+	}
+	for _, p := range s.cfg.Replies {
+		if strings.HasPrefix(reply, p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Server) respond(r micro.Request, v any) {
+	if err := r.RespondJSON(v); err != nil {
+		s.cfg.Log.Warn().Err(err).Str("subject", r.Subject()).Msg("answer not sent")
+	}
+}
+
+func (s *Server) fail(r micro.Request, p Problem) {
+	body, err := json.Marshal(p)
+	if err == nil {
+		err = r.Error(strconv.Itoa(p.Code), oneLine(p.What), body)
+	}
+	if err != nil {
+		s.cfg.Log.Warn().Err(err).Str("subject", r.Subject()).Msg("answer not sent")
+	}
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// problem words an error for an operator.
+func problem(err error) Problem {
+	var refused *deadletter.Refused
+	switch {
+	case errors.As(err, &refused) && refused.Conflict:
+		return Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
+	case errors.As(err, &refused):
+		return Problem{Code: 400, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
+	case errors.Is(err, deadletter.ErrNotFound), errors.Is(err, dedupe.ErrNotFound):
+		return Problem{Code: 404, What: err.Error()}
+	case errors.Is(err, dedupe.ErrUnavailable):
+		return Problem{Code: 503, What: err.Error(), Try: "tollgate status"}
+	case errors.Is(err, errBad):
+		return Problem{Code: 400, What: err.Error()}
+	}
+	return Problem{Code: 500, What: err.Error()}
+}
+
+// errBad is wrapped by errors that are the asker's.
+var errBad = errors.New("bad request")
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errBad, fmt.Sprintf(format, args...))
+}
+
+// verb makes a handler of a function from query to answer.
+func verb[Q, A any](s *Server, f func(ctx context.Context, q Q, by string) (A, error)) func(micro.Request) {
+	return func(r micro.Request) {
+		var q Q
+		d := json.NewDecoder(strings.NewReader(string(r.Data())))
+		d.DisallowUnknownFields()
+		if len(r.Data()) > 0 {
+			if err := d.Decode(&q); err != nil {
+				s.fail(r, problem(bad("%v", err)))
+				return
+			}
+		}
+		by := r.Headers().Get(HeaderBy)
+		if by == "" {
+			by = "unknown"
+		}
+		ctx, cancel := context.WithTimeout(s.base, 2*time.Minute)
+		defer cancel()
+		a, err := f(ctx, q, by)
+		if err != nil {
+			s.fail(r, problem(err))
+			return
+		}
+		s.respond(r, a)
+	}
+}

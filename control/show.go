@@ -1,0 +1,254 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/budget"
+	"tollgate/deadletter"
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+func (s *Server) callsList(_ context.Context, q CallsQuery, _ string) (CallsPage, error) {
+	if _, err := path.Match(q.Tool, ""); err != nil {
+		return CallsPage{}, bad("tool %q is not a glob", q.Tool)
+	}
+	limit := cmp.Or(q.Limit, 50)
+	p := CallsPage{Calls: []CallSummary{}}
+	err := s.cfg.Ledger.Records(q.After, func(seq uint64, r *dedupe.Record) bool {
+		if r.Fingerprint == "" || !q.match(r) { // without one: the state of a letter that is no call
+			return true
+		}
+		if len(p.Calls) == limit {
+			return false
+		}
+		p.Calls = append(p.Calls, summary(r))
+		p.Next = seq
+		return true
+	})
+	if len(p.Calls) < limit {
+		p.Next = 0
+	}
+	return p, err
+}
+
+func (q CallsQuery) match(r *dedupe.Record) bool {
+	tool, _ := path.Match(q.Tool, r.Tool)
+	var status schemas.Status
+	if r.Outcome != nil {
+		status = r.Outcome.Status
+	}
+	return (q.Tool == "" || tool) && (q.Tenant == "" || q.Tenant == r.Tenant) && (q.Key == "" || q.Key == r.Key) &&
+		(q.Run == "" || r.Run == q.Run || strings.HasPrefix(r.Run, q.Run+"/")) &&
+		(q.State == "" || q.State == r.State.String()) && (q.Status == "" || q.Status == string(status))
+}
+
+func summary(r *dedupe.Record) CallSummary {
+	c := CallSummary{Call: r.Call, Tenant: r.Tenant, Lane: r.Lane, Tool: r.Tool, Run: r.Run, Key: r.Key, State: r.State.String(), Generation: r.Generation,
+		Attempts: r.Tries, Limit: r.Terms.Attempts, Published: r.Published, Deadline: r.Deadline, Due: r.Due, Settled: r.Settled}
+	if r.Outcome != nil {
+		c.Status, c.Code = r.Outcome.Status, r.Outcome.Code()
+	}
+	return c
+}
+
+func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, error) {
+	id, err := s.call(q.ID)
+	if err != nil {
+		return CallDetail{}, err
+	}
+	r, err := s.cfg.Ledger.Record(id)
+	if err != nil {
+		return CallDetail{}, fmt.Errorf("call %s: %w", id, err)
+	}
+	d := CallDetail{CallSummary: summary(r), Fingerprint: r.Fingerprint, DownstreamKey: r.DownstreamKey, Terms: r.Terms, Ambiguous: r.Ambiguous,
+		Recoveries: r.Recoveries, Origin: r.Origin, Timeline: r.Attempts, Outcome: r.Outcome, Note: r.Note, Owes: r.Slot.String()}
+	if r.Letter != "" {
+		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
+	}
+	return d, nil
+}
+
+func (s *Server) runsList(_ context.Context, q RunsQuery, _ string) (RunsPage, error) {
+	p := RunsPage{Runs: []budget.Run{}}
+	err := s.cfg.Ledger.Runs(func(r *budget.Run) bool {
+		if q.Tenant == "" || q.Tenant == r.Tenant {
+			p.Runs = append(p.Runs, *r)
+		}
+		return true
+	})
+	slices.SortFunc(p.Runs, func(a, b budget.Run) int { return b.Used.Compare(a.Used) })
+	if limit := cmp.Or(q.Limit, 50); len(p.Runs) > limit {
+		p.Runs = p.Runs[:limit]
+	}
+	return p, err
+}
+
+func (s *Server) runShow(_ context.Context, q RunQuery, _ string) (RunDetail, error) {
+	run, err := s.cfg.Ledger.Run(tenant(q.Tenant), schemas.Root(q.Run))
+	if err != nil {
+		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), err)
+	}
+	d := RunDetail{Run: *run, Holds: []Hold{}}
+	s.cfg.Ledger.Live(func(r *dedupe.Record) bool {
+		if r.State.Running() && r.Tenant == run.Tenant && schemas.Root(r.Run) == run.Root {
+			d.Holds = append(d.Holds, Hold{Call: r.Call, Tool: r.Tool, Path: r.Run, Epoch: r.Epoch, Until: r.Lease})
+		}
+		return true
+	})
+	return d, nil
+}
+
+func (s *Server) toolsList(ctx context.Context, _ Empty, _ string) (ToolsPage, error) {
+	p := ToolsPage{Tools: []ToolDetail{}}
+	for _, t := range s.cfg.Tools {
+		p.Tools = append(p.Tools, s.tool(ctx, t))
+	}
+	return p, nil
+}
+
+func (s *Server) toolShow(ctx context.Context, q ToolQuery, _ string) (ToolDetail, error) {
+	for _, t := range s.cfg.Tools {
+		if t.Name == q.Tool {
+			return s.tool(ctx, t), nil
+		}
+	}
+	return ToolDetail{}, fmt.Errorf("tool %s is not in the catalogue: %w", q.Tool, dedupe.ErrNotFound)
+}
+
+func (s *Server) tool(ctx context.Context, t *dispatcher.Tool) ToolDetail {
+	slots := s.cfg.Dispatcher.Slots(t)
+	d := ToolDetail{Name: t.Name, Kind: t.Kind, Effect: t.Effect, Safety: t.Safety, KeyRetention: t.KeyRetention, Dependency: t.Dependency,
+		Concurrency: slots.Cap, JobsAtMost: slots.Jobs, Running: slots.InUse(), Policies: t.Policies, Reconcile: t.Reconcile,
+		Schema: s.cfg.Schemas[t.Name], Health: s.cfg.Dispatcher.Health(t.Dependency), Backlog: map[string]uint64{}}
+	if d.Effect == dedupe.Write && d.Safety == "" {
+		d.Safety = dedupe.Never
+	}
+	if p, ok := s.cfg.Ledger.Pauses()[t.Name]; ok {
+		d.Paused = &p
+	}
+	for lane, stream := range s.cfg.Lanes {
+		s.backlog(ctx, d.Backlog, string(lane), stream, s.cfg.Subjects.Submit(lane, "*", t.Name))
+		s.backlog(ctx, d.Backlog, string(lane)+" retries", s.cfg.Retry, s.cfg.Subjects.Retry(lane, "*", "*", t.Name))
+	}
+	return d
+}
+
+func (s *Server) backlog(ctx context.Context, into map[string]uint64, name, stream, subject string) {
+	st, err := s.cfg.JetStream.Stream(ctx, stream)
+	if err != nil {
+		return
+	}
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return
+	}
+	for n := range maps.Values(info.State.Subjects) {
+		into[name] += n
+	}
+}
+
+func (s *Server) toolPause(ctx context.Context, q ToolQuery, by string) (ToolDetail, error) {
+	now := time.Now()
+	return s.setPause(ctx, q, by, "pause", &dedupe.Pause{At: now, By: by, Why: q.Why})
+}
+
+func (s *Server) toolResume(ctx context.Context, q ToolQuery, by string) (ToolDetail, error) {
+	return s.setPause(ctx, q, by, "resume", nil)
+}
+
+func (s *Server) setPause(ctx context.Context, q ToolQuery, by, action string, p *dedupe.Pause) (ToolDetail, error) {
+	if _, err := s.toolShow(ctx, q, by); err != nil {
+		return ToolDetail{}, err
+	}
+	receipt, err := s.cfg.Ledger.SetPause(ctx, q.Tool, p, dedupe.Audit{At: time.Now(), Action: action, Target: "tool " + q.Tool, By: by, Why: q.Why, Allowed: true})
+	if err != nil {
+		return ToolDetail{}, err
+	}
+	s.cfg.Publish(receipt.Audit)
+	return s.toolShow(ctx, q, by)
+}
+
+func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) {
+	results, audits, slots := s.cfg.Ledger.Pending()
+	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots,
+		Abandoned: s.cfg.Dispatcher.Abandoned.Load(), Guarantee: "one dispatcher, one local ledger: a key never executes twice while the file is kept"}
+	st.Ready = st.Owner && st.Ledger.Error == ""
+	s.cfg.Ledger.Live(func(r *dedupe.Record) bool {
+		switch {
+		case r.State.Running():
+			st.Running++
+		case r.State == dedupe.Waiting:
+			st.Waiting++
+		}
+		return true
+	})
+	for _, name := range s.cfg.Streams {
+		st.Streams = append(st.Streams, s.stream(ctx, name, &st))
+	}
+	err := s.cfg.Letters.Store.Oldest(ctx, s.cfg.Ledger, deadletter.Filter{}, &st.Letters, &st.OldestLetter)
+	st.Paused = slices.Sorted(maps.Keys(s.cfg.Ledger.Pauses()))
+	return st, err
+}
+
+func (s *Server) stream(ctx context.Context, name string, st *Status) StreamStatus {
+	out := StreamStatus{Name: name}
+	stream, err := s.cfg.JetStream.Stream(ctx, name)
+	if err != nil {
+		out.Error = err.Error()
+		st.Ready = false
+		return out
+	}
+	info := stream.CachedInfo()
+	out.Messages, out.Bytes, out.MaxBytes = info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
+	st.ClockOffsetMS = info.TimeStamp.Sub(time.Now()).Milliseconds()
+	return out
+}
+
+// Redact hides the values at JSON pointers, for display. Arguments that are not an
+// object come back as they are.
+func Redact(arguments []byte, pointers []string) []byte {
+	if len(pointers) == 0 {
+		return arguments
+	}
+	var doc map[string]any
+	d := json.NewDecoder(strings.NewReader(string(arguments)))
+	d.UseNumber()
+	if d.Decode(&doc) != nil {
+		return arguments
+	}
+	for _, p := range pointers {
+		hide(doc, strings.Split(strings.TrimPrefix(p, "/"), "/"))
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return arguments
+	}
+	return out
+}
+
+func hide(at any, path []string) {
+	m, ok := at.(map[string]any)
+	if !ok {
+		return
+	}
+	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
+	switch v, there := m[key]; {
+	case !there:
+	case len(path) == 1:
+		m[key] = "•••"
+	default:
+		hide(v, path[1:])
+	}
+}

@@ -1,0 +1,208 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/micro"
+
+	"tollgate/budget"
+	"tollgate/deadletter"
+	"tollgate/dedupe"
+	"tollgate/schemas"
+)
+
+// verbs is every operator verb and what answers it.
+func (s *Server) verbs() map[string]func(micro.Request) {
+	return map[string]func(micro.Request){
+		VerbStatus:     verb(s, s.status),
+		VerbVerify:     verb(s, func(ctx context.Context, _ Empty, _ string) (VerifyReport, error) { return s.cfg.Verify(ctx) }),
+		VerbBackup:     verb(s, s.backup),
+		VerbCallsList:  verb(s, s.callsList),
+		VerbCallShow:   verb(s, s.callShow),
+		VerbRunsList:   verb(s, s.runsList),
+		VerbRunShow:    verb(s, s.runShow),
+		VerbRunGrant:   verb(s, s.runGrant),
+		VerbLetterList: verb(s, s.letterList),
+		VerbLetterIDs:  verb(s, s.letterIDs),
+		VerbGroups:     verb(s, s.groups),
+		VerbLetterShow: verb(s, s.letterShow),
+		VerbReplay:     verb(s, s.replay),
+		VerbResolve:    verb(s, s.resolve),
+		VerbDiscard:    verb(s, s.discard),
+		VerbRestore:    verb(s, s.restore),
+		VerbToolsList:  verb(s, s.toolsList),
+		VerbToolShow:   verb(s, s.toolShow),
+		VerbToolPause:  verb(s, s.toolPause),
+		VerbToolResume: verb(s, s.toolResume),
+	}
+}
+
+func (s *Server) backup(_ context.Context, q BackupQuery, _ string) (BackupReport, error) {
+	if q.Path == "" {
+		return BackupReport{}, bad("name a path on the dispatcher's machine")
+	}
+	n, err := s.cfg.Backup(q.Path)
+	return BackupReport{Path: q.Path, Bytes: n}, err
+}
+
+// letter completes an abbreviated letter ID: <call>[.<generation>], the current
+// generation when none is given.
+func (s *Server) letter(id string) (string, error) {
+	call, generation, ok := strings.Cut(id, ".")
+	if !strings.HasPrefix(call, "m") || len(call) < 26 {
+		full, err := s.call(call)
+		if err != nil && ok && len(call) == 26 {
+			return id, nil // a letter whose record is gone
+		}
+		if err != nil {
+			return "", err
+		}
+		call = full
+	}
+	if ok {
+		return call + "." + generation, nil
+	}
+	r, err := s.cfg.Ledger.Record(call)
+	if err != nil {
+		return dedupe.LetterID(call, 0), nil // a refusal has no record
+	}
+	return r.LetterID(), nil
+}
+
+// call completes an abbreviated call ID.
+func (s *Server) call(prefix string) (string, error) {
+	if len(prefix) < 4 {
+		return "", bad("%q is too short: give at least four characters of the ID", prefix)
+	}
+	ids, err := s.cfg.Ledger.Resolve(prefix)
+	switch {
+	case err != nil:
+		return "", err
+	case len(ids) == 0:
+		return "", fmt.Errorf("call %s: %w", prefix, dedupe.ErrNotFound)
+	case len(ids) > 1:
+		return "", bad("%q is the beginning of several calls: %s", prefix, strings.Join(ids, ", "))
+	}
+	return ids[0], nil
+}
+
+func (s *Server) letterList(ctx context.Context, f deadletter.Filter, _ string) (deadletter.Page, error) {
+	if err := f.Check(); err != nil {
+		return deadletter.Page{}, bad("%v", err)
+	}
+	return s.cfg.Letters.Store.List(ctx, s.cfg.Ledger, f)
+}
+
+// letterIDs freezes the set of a bulk operation. Unknown outcomes are counted and
+// left out: they are resolved by hand or asked for by ID.
+func (s *Server) letterIDs(ctx context.Context, f deadletter.Filter, _ string) (LetterIDs, error) {
+	if err := f.Check(); err != nil {
+		return LetterIDs{}, bad("%v", err)
+	}
+	f.Limit = 1 << 30
+	p, err := s.cfg.Letters.Store.List(ctx, s.cfg.Ledger, f)
+	set := LetterIDs{IDs: []string{}, Skipped: map[string]int{}}
+	for _, l := range p.Letters {
+		switch {
+		case l.Reason == schemas.ReasonMalformed || l.Reason == schemas.ReasonRejected:
+			set.Skipped["refused messages are no calls"]++
+		case l.Reason == schemas.ReasonUnknownOutcome && f.Reason != schemas.ReasonUnknownOutcome:
+			set.Skipped["unknown outcomes are resolved by hand"]++
+		default:
+			set.IDs = append(set.IDs, l.ID)
+		}
+	}
+	return set, err
+}
+
+func (s *Server) groups(ctx context.Context, q GroupsQuery, _ string) (GroupsPage, error) {
+	if err := q.Check(); err != nil {
+		return GroupsPage{}, bad("%v", err)
+	}
+	gs, err := s.cfg.Letters.Store.Groups(ctx, s.cfg.Ledger, q.Filter, q.By)
+	if gs == nil && err != nil {
+		return GroupsPage{}, bad("%v", err)
+	}
+	p := GroupsPage{Groups: gs}
+	for _, g := range gs {
+		p.Total += g.Count
+	}
+	return p, err
+}
+
+func (s *Server) letterShow(ctx context.Context, q IDQuery, _ string) (schemas.Letter, error) {
+	id, err := s.letter(q.ID)
+	if err != nil {
+		return schemas.Letter{}, err
+	}
+	l, err := s.cfg.Letters.Show(ctx, id)
+	for _, t := range s.cfg.Tools {
+		if t.Name == l.Tool {
+			l.Arguments = string(Redact([]byte(l.Arguments), t.Redact))
+		}
+	}
+	return l, err
+}
+
+func (s *Server) replay(ctx context.Context, q ReplayQuery, by string) (Done, error) {
+	q.By = by
+	return s.onLetter(q.ID, func(id string) error { return s.cfg.Letters.Replay(ctx, id, q.ReplayOptions) })
+}
+
+func (s *Server) resolve(ctx context.Context, q ResolveQuery, by string) (Done, error) {
+	q.By = by
+	return s.onLetter(q.ID, func(id string) error { return s.cfg.Letters.Resolve(ctx, id, q.ResolveOptions) })
+}
+
+func (s *Server) discard(ctx context.Context, q LetterQuery, by string) (Done, error) {
+	return s.onLetter(q.ID, func(id string) error { return s.cfg.Letters.Discard(ctx, id, by, q.Why) })
+}
+
+func (s *Server) restore(ctx context.Context, q LetterQuery, by string) (Done, error) {
+	return s.onLetter(q.ID, func(id string) error { return s.cfg.Letters.Restore(ctx, id, by, q.Why) })
+}
+
+func (s *Server) onLetter(id string, do func(id string) error) (Done, error) {
+	full, err := s.letter(id)
+	if err == nil {
+		err = do(full)
+	}
+	return Done{ID: full}, err
+}
+
+func tenant(t string) string {
+	if t == "" {
+		return "default"
+	}
+	return t
+}
+
+func (s *Server) runGrant(ctx context.Context, q GrantQuery, by string) (RunDetail, error) {
+	switch {
+	case q.Attempts < 0 || q.SideEffects < 0 || q.Elapsed < 0:
+		return RunDetail{}, bad("a grant only raises limits")
+	case q.Attempts == 0 && q.SideEffects == 0 && q.Elapsed == 0:
+		return RunDetail{}, bad("say what is granted: attempts, side effects or elapsed time")
+	}
+	now, known := time.Now(), false
+	g := budget.Grant{Attempts: q.Attempts, SideEffects: q.SideEffects, Elapsed: q.Elapsed, By: by, Why: q.Why, At: now}
+	receipt, err := s.cfg.Ledger.Update(ctx, dedupe.Ref{Tenant: tenant(q.Tenant), Root: schemas.Root(q.Run)}, func(v dedupe.View) dedupe.Change {
+		if known = v.Run != nil && v.Run.Grant(q.Run, g); !known {
+			return dedupe.Change{}
+		}
+		v.Run.Used = now
+		return dedupe.Change{Run: v.Run, Audit: []dedupe.Audit{{At: now, Tenant: tenant(q.Tenant), Action: "grant", Target: "run " + q.Run, By: by, Why: q.Why, Allowed: true,
+			Detail: fmt.Sprintf("attempts=%+d side_effects=%+d elapsed=+%s", q.Attempts, q.SideEffects, q.Elapsed)}}}
+	})
+	switch {
+	case err != nil:
+		return RunDetail{}, err
+	case !known:
+		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), dedupe.ErrNotFound)
+	}
+	s.cfg.Publish(receipt.Audit)
+	return s.runShow(ctx, RunQuery{Tenant: q.Tenant, Run: q.Run}, by)
+}
