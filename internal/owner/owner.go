@@ -46,14 +46,13 @@ type Options struct {
 }
 
 // Acquire takes the ownership for the ledger file with this ID. epoch is the
-// number of this start, higher than that of every earlier start of the file. It is
-// stored in the file before Acquire, so that a crash in between leaves a gap and
-// no repeat, and put back after a refusal, or an old copy would catch up by being
-// started often enough.
+// number of this start, higher than that of every earlier start of the file.
 //
 // A refusal is a *[Refused]. The same file with a higher epoch takes over at once,
 // whether or not its last holder released the key: we hold the file's lock, so
-// that process is dead.
+// that process is dead. Epochs are counted by the file, so an old copy that is
+// started again and again after its refusals would catch up: whoever starts
+// dispatchers must not repeat a start that was refused.
 func Acquire(ctx context.Context, js jetstream.JetStream, ledgerID string, epoch uint64, o Options) (*Term, error) {
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
@@ -103,9 +102,8 @@ func (t *Term) take(ctx context.Context, o Options) error {
 		return no
 	}
 	if old.LedgerID != t.mine.LedgerID || t.mine.Epoch <= old.Epoch {
-		t.mine.Epoch = max(t.mine.Epoch, old.Epoch+1)
-		t.log.Warn().Str("ledger_id", t.mine.LedgerID).Str("was", old.LedgerID).Uint64("epoch", t.mine.Epoch).
-			Msg("recovering: this ledger file replaces the one the owner key named")
+		t.log.Warn().Str("ledger_id", t.mine.LedgerID).Uint64("epoch", t.mine.Epoch).Str("was", old.LedgerID).Uint64("was_epoch", old.Epoch).
+			Msg("recovering: this ledger file replaces the one the owner key named; remove other copies of it")
 	}
 	return t.write(ctx, sent, entry.Revision())
 }

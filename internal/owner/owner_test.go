@@ -74,11 +74,10 @@ func TestAcquire(t *testing.T) {
 		epoch    uint64
 		o        owner.Options
 		want     owner.Cause // 0: it starts
-		then     uint64      // with this epoch
 	}{
-		{name: "restart after kill -9, at once", id: "A", epoch: 6, then: 6},
-		{name: "restart after a long time", idle: time.Hour, id: "A", epoch: 6, then: 6},
-		{name: "restart after an orderly stop", released: true, id: "A", epoch: 6, then: 6},
+		{name: "restart after kill -9, at once", id: "A", epoch: 6},
+		{name: "restart after a long time", idle: time.Hour, id: "A", epoch: 6},
+		{name: "restart after an orderly stop", released: true, id: "A", epoch: 6},
 		{name: "another ledger beside a live one", id: "B", epoch: 1, want: owner.Held},
 		{name: "a new ledger beside a live one", id: "B", epoch: 1, o: owner.Options{Fresh: true}, want: owner.Held},
 		{name: "an old copy beside a live one", id: "A", epoch: 5, want: owner.Held},
@@ -89,9 +88,9 @@ func TestAcquire(t *testing.T) {
 		{name: "restored old copy", released: true, id: "A", epoch: 4, want: owner.Behind},
 		{name: "copy of the same start", released: true, id: "A", epoch: 5, want: owner.Behind},
 		{name: "the file is gone", released: true, id: "C", epoch: 1, o: owner.Options{Fresh: true}, want: owner.Missing},
-		{name: "recover a foreign file", released: true, id: "B", epoch: 2, o: owner.Options{Recover: true}, then: 6},
-		{name: "recover an old copy", idle: ttl, id: "A", epoch: 3, o: owner.Options{Recover: true}, then: 6},
-		{name: "recover from nothing", released: true, id: "C", epoch: 1, o: owner.Options{Recover: true, Fresh: true}, then: 6},
+		{name: "recover a foreign file", released: true, id: "B", epoch: 2, o: owner.Options{Recover: true}},
+		{name: "recover an old copy", idle: ttl, id: "A", epoch: 3, o: owner.Options{Recover: true}},
+		{name: "recover from nothing", released: true, id: "C", epoch: 1, o: owner.Options{Recover: true, Fresh: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			on(t, func(t *testing.T, _ *natstest.Node, js jetstream.JetStream) {
@@ -112,8 +111,8 @@ func TestAcquire(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if h, _ := stored(t, js); term.Epoch() != tc.then || h.Epoch != tc.then || h.LedgerID != tc.id || h.Instance != term.Instance() || h.Released {
-						t.Errorf("epoch %d, stored %+v; want ledger %s at %d", term.Epoch(), h, tc.id, tc.then)
+					if h, _ := stored(t, js); h.Epoch != tc.epoch || h.LedgerID != tc.id || h.Instance != term.Instance() || h.Released {
+						t.Errorf("stored %+v, want ledger %s at %d", h, tc.id, tc.epoch)
 					}
 					return
 				}
@@ -305,6 +304,26 @@ func TestAcquireRefusesNonsense(t *testing.T) {
 			if _, err := owner.Acquire(t.Context(), js, tc.id, tc.epoch, owner.Options{TTL: tc.ttl}); err == nil {
 				t.Errorf("%+v was accepted", tc)
 			}
+		}
+	})
+}
+
+// After a recovery the recovered file is the true one: its next start is an
+// ordinary one, and the file it replaced is foreign.
+func TestRecoveredFileIsTheTrueOne(t *testing.T) {
+	on(t, func(t *testing.T, _ *natstest.Node, js jetstream.JetStream) {
+		first := acquire(t, js, "A", 50, owner.Options{Fresh: true, TTL: ttl})
+		if err := first.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		acquire(t, js, "B", 1, owner.Options{TTL: ttl, Recover: true, Fresh: true})
+		second := acquire(t, js, "B", 2, owner.Options{TTL: ttl})
+		if err := second.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var no *owner.Refused
+		if _, err := owner.Acquire(t.Context(), js, "A", 51, owner.Options{TTL: ttl}); !errors.As(err, &no) || no.Cause != owner.Foreign {
+			t.Errorf("the replaced file: %v, want foreign", err)
 		}
 	})
 }

@@ -30,10 +30,6 @@ type Term struct {
 	over     bool      // lost or released
 }
 
-// Epoch is the epoch of this term. After a recovery it is higher than the one
-// given to [Acquire]; the ledger must store it before anything is claimed.
-func (t *Term) Epoch() uint64 { return t.mine.Epoch }
-
 // Instance names this process in the owner key.
 func (t *Term) Instance() string { return t.mine.Instance }
 
