@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -50,6 +51,17 @@ func parse(t *testing.T, file string, env func(string) (string, bool)) *config.C
 		t.Fatal(err)
 	}
 	return c
+}
+
+func ExampleParse() {
+	file := strings.Replace(minimal, "attempts: 3", "max_atempts: 3", 1)
+	file = strings.Replace(file, "timeout: 2s", "timeout: 2", 1)
+	_, err := config.Parse("tollgate.yaml", []byte(file), os.LookupEnv)
+	fmt.Println(err)
+	// Output:
+	// tollgate.yaml:4:3  error  policies.p.attempts: missing: a policy names every limit, none is built in
+	// tollgate.yaml:5:5  error  policies.p.max_atempts: unknown field (did you mean attempts?)
+	// tollgate.yaml:6:14  error  policies.p.timeout: 2 has no unit: write 2s, 2ms or 2m
 }
 
 func TestDefaults(t *testing.T) {

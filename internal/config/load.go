@@ -66,7 +66,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	if len(d.problems) > 0 {
 		sortProblems(d.problems)
 		for i := range d.problems {
-			d.problems[i].Message = d.Scrub(d.problems[i].Message)
+			d.problems[i].Message = c.Scrub(d.problems[i].Message)
 		}
 		return nil, &Error{d.problems}
 	}
