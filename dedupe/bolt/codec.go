@@ -2,16 +2,15 @@ package bolt
 
 import (
 	"bytes"
+	"compress/flate"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"reflect"
-	"slices"
+	"io"
 	"time"
 
-	"tollgate/budget"
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -24,11 +23,13 @@ const (
 	crcAt         = 10
 	headSize      = 14
 	flagPinned    = 1 // a dead letter an operator may still replay
+	flagDeflated  = 2 // the body is compressed
 )
 
 // head is what start-up and expiry need of a record.
 type head struct {
 	pinned bool
+	packed bool
 	since  time.Time // expiry counts from here
 	call   string
 	run    string // key of the run that pays
@@ -42,8 +43,18 @@ func pinned(r *dedupe.Record) bool {
 
 func runOf(r *dedupe.Record) string { return runKey(r.Tenant, schemas.Root(r.Run)) }
 
-func encodeRecord(r *dedupe.Record) ([]byte, error) {
+// encoder writes records. It is one goroutine's: it keeps a compressor.
+type encoder struct {
+	deflate *flate.Writer
+}
+
+// record encodes r. What is kept for long is compressed; a record that will soon
+// be written again is not worth it.
+func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
 	body, err := marshal(pack(r))
+	if err == nil && settled(r) {
+		body, err = e.compress(body)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("record of call %s: %w", r.Call, err)
 	}
@@ -53,12 +64,32 @@ func encodeRecord(r *dedupe.Record) ([]byte, error) {
 	if pinned(r) {
 		out[1] |= flagPinned
 	}
+	if settled(r) {
+		out[1] |= flagDeflated
+	}
 	for _, s := range []string{r.Call, run} {
 		out = append(binary.AppendUvarint(out, uint64(len(s))), s...)
 	}
 	out = append(out, body...)
 	stamp(out, since(r))
 	return out, nil
+}
+
+func (e *encoder) compress(body []byte) ([]byte, error) {
+	var b bytes.Buffer
+	var err error
+	if e.deflate == nil {
+		e.deflate, err = flate.NewWriter(&b, flate.BestSpeed)
+	} else {
+		e.deflate.Reset(&b)
+	}
+	if err == nil {
+		_, err = e.deflate.Write(body)
+	}
+	if err == nil {
+		err = e.deflate.Close()
+	}
+	return b.Bytes(), err
 }
 
 // since is when a record's retention begins: what became of its letter counts as
@@ -92,7 +123,7 @@ func readHead(v []byte) (head, error) {
 	if v[0] != recordVersion {
 		return head{}, fmt.Errorf("a record has version %d, this version of Tollgate reads %d: use the version that wrote it", v[0], recordVersion)
 	}
-	h := head{pinned: v[1]&flagPinned != 0, since: time.Unix(0, int64(binary.BigEndian.Uint64(v[2:])))}
+	h := head{pinned: v[1]&flagPinned != 0, packed: v[1]&flagDeflated != 0, since: time.Unix(0, int64(binary.BigEndian.Uint64(v[2:])))}
 	rest := v[headSize:]
 	for _, s := range []*string{&h.call, &h.run} {
 		n, size := binary.Uvarint(rest)
@@ -114,66 +145,15 @@ func decodeRecord(v []byte) (*dedupe.Record, error) {
 		return nil, fmt.Errorf("%w: the record of call %s has a wrong checksum", ErrDamaged, h.call)
 	}
 	s := stored{Record: &dedupe.Record{}}
+	if h.packed {
+		if h.body, err = io.ReadAll(flate.NewReader(bytes.NewReader(h.body))); err != nil {
+			return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
+		}
+	}
 	if err := json.Unmarshal(h.body, &s); err != nil {
 		return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 	}
 	return unpack(h.call, &s), nil
-}
-
-func pack(r *dedupe.Record) *stored {
-	s := &stored{Record: r, Root: r.Root, DownstreamKey: r.DownstreamKey, Terms: storedTerms(r.Terms),
-		Maxima: storedMaxima(r.Terms.Run), Origin: storedOrigin(r.Origin), Outcome: r.Outcome}
-	for _, a := range r.Attempts {
-		s.Attempts = append(s.Attempts, storedAttempt(a))
-	}
-	if s.Root == schemas.Root(r.Run) {
-		s.Root = ""
-	}
-	if r.Outcome != nil && ownOutcome(r) {
-		o := storedOutcome(*r.Outcome)
-		s.Own, s.Outcome = &o, nil
-		s.OwnAttempts = len(r.Outcome.Attempts) > 0
-	}
-	return s
-}
-
-// ownOutcome reports whether the outcome repeats its record, as all do but one
-// that is kept as history of an earlier generation or payer.
-func ownOutcome(r *dedupe.Record) bool {
-	bare, o := *r.Outcome, r.Outcome
-	identify(&bare, r)
-	same := len(o.Attempts) == 0 || reflect.DeepEqual(o.Attempts, r.Attempts)
-	return same && bare.Tenant == o.Tenant && bare.Lane == o.Lane && bare.Run == o.Run && bare.Tool == o.Tool &&
-		bare.Call == o.Call && bare.Generation == o.Generation && bare.Key == o.Key &&
-		bare.Fingerprint == o.Fingerprint && bare.ToolCallID == o.ToolCallID
-}
-
-// identify gives an outcome what it shares with its record.
-func identify(o *schemas.Outcome, r *dedupe.Record) {
-	o.Tenant, o.Lane, o.Run, o.Tool, o.Call = r.Tenant, r.Lane, r.Run, r.Tool, r.Call
-	o.Generation, o.Key, o.Fingerprint, o.ToolCallID = r.Generation, r.Key, r.Fingerprint, r.ToolCallID
-}
-
-func unpack(call string, s *stored) *dedupe.Record {
-	r := s.Record
-	r.Call, r.Root, r.DownstreamKey = call, s.Root, s.DownstreamKey
-	r.Terms, r.Origin, r.Outcome = dedupe.Terms(s.Terms), schemas.Origin(s.Origin), s.Outcome
-	r.Terms.Run = budget.Maxima(s.Maxima)
-	if r.Root == "" {
-		r.Root = schemas.Root(r.Run)
-	}
-	for _, a := range s.Attempts {
-		r.Attempts = append(r.Attempts, schemas.Attempt(a))
-	}
-	if s.Own != nil {
-		o := schemas.Outcome(*s.Own)
-		identify(&o, r)
-		if o.Attempts = []schemas.Attempt{}; s.OwnAttempts {
-			o.Attempts = slices.Clone(r.Attempts)
-		}
-		r.Outcome = &o
-	}
-	return r
 }
 
 // marshal is JSON without escapes for HTML.

@@ -162,6 +162,9 @@ func (s *staged) write(hot, terminal *bbolt.Bucket) error {
 }
 
 func (b *batch) writeRuns() error {
+	if !b.changesRuns() {
+		return nil
+	}
 	runs, err := bucket(b.tx, bucketRuns)
 	if err != nil {
 		return err
@@ -174,6 +177,15 @@ func (b *batch) writeRuns() error {
 		}
 	}
 	return nil
+}
+
+func (b *batch) changesRuns() bool {
+	for _, s := range b.runs {
+		if s.value != nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *batch) writeOut() error {

@@ -1,6 +1,12 @@
 package bolt
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"go.etcd.io/bbolt"
+
+	"tollgate/dedupe"
+)
 
 // Faulty is a ledger whose commits can be made to fail.
 type Faulty struct {
@@ -33,3 +39,53 @@ func (f *Faulty) FailCommits(err error) {
 
 // Commits counts the commits that succeeded.
 func (f *Faulty) Commits() uint64 { return f.Stats().Commits }
+
+// WithMaxSize bounds the file.
+func WithMaxSize(o Options, bytes int) Options { o.maxSize = bytes; return o }
+
+// DropBucket deletes a bucket behind the ledger's back.
+func (l *Ledger) DropBucket(name string) error {
+	return l.db.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte(name)) })
+}
+
+// StoredSize is how many bytes a record takes in the file.
+func StoredSize(r *dedupe.Record) (int, error) {
+	v, err := new(encoder).record(r)
+	return len(v), err
+}
+
+// RoundTrip encodes and decodes a record.
+func RoundTrip(r *dedupe.Record) (*dedupe.Record, error) {
+	v, err := new(encoder).record(r)
+	if err != nil {
+		return nil, err
+	}
+	return decodeRecord(v)
+}
+
+// DecodeRecord decodes stored bytes.
+func DecodeRecord(v []byte) (*dedupe.Record, error) { return decodeRecord(v) }
+
+// Index is the index of terminal records.
+type Index = index
+
+// NewIndex returns an empty index.
+func NewIndex() *Index { x := newIndex(); return &x }
+
+// Add, Remove and Candidates are the index's own.
+func (x *index) Add(call string, seq uint64)       { x.add(call, seq) }
+func (x *index) Remove(call string, seq uint64)    { x.remove(call, seq) }
+func (x *index) Candidates(call string) []uint64   { return x.candidates(call) }
+func (x *index) Prefixed(p string, n int) []uint64 { return x.prefixed(p, n) }
+func (x *index) Count() int                        { return x.count }
+
+// PageBytes is how much was allocated for pages to be written, ever.
+func (l *Ledger) PageBytes() int64 { s := l.db.Stats().TxStats; return s.GetPageAlloc() }
+
+// Unsynced reports whether there are commits since the last sync. The writer must
+// be idle.
+func (l *Ledger) Unsynced() bool { return l.unsynced }
+
+// NewEncoder returns an encoder, and Record is its own.
+func NewEncoder() *encoder                                 { return &encoder{} }
+func (e *encoder) Record(r *dedupe.Record) ([]byte, error) { return e.record(r) }

@@ -114,6 +114,7 @@ func openFile(path string, o Options) (db *bbolt.DB, err error) {
 			db, err = nil, damaged(path, fmt.Errorf("%v", p))
 		}
 		if !opened && file != nil {
+			unlock(file)
 			file.Close()
 		}
 	}()

@@ -29,6 +29,7 @@ type Ledger struct {
 	merged chan struct{} // closed while no commit is under way
 
 	// The writer's own.
+	encoder  encoder
 	sweep    sweep
 	stale    bool // a failed commit may be in the file: read it again before the next
 	unsynced bool // there are commits since the last sync
@@ -104,9 +105,6 @@ func (l *Ledger) view(f func(tx *bbolt.Tx) error) error {
 
 // ID names this ledger for as long as its file lives.
 func (l *Ledger) ID() string { return l.id }
-
-// Epoch is raised by every Open.
-func (l *Ledger) Epoch() uint64 { return l.epoch }
 
 // Close commits what is still noted and closes the file. It waits for readers.
 func (l *Ledger) Close() error {

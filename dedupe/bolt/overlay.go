@@ -31,7 +31,7 @@ func (b *batch) load(call string) (*staged, error) {
 		}
 	}
 	if noted {
-		value, err := encodeRecord(s.record)
+		value, err := b.l.encoder.record(s.record)
 		if err != nil {
 			return nil, refused(err)
 		}

@@ -17,9 +17,9 @@ import (
 // the same JSON name; the record's others are written under their own names.
 type stored struct {
 	*dedupe.Record
-	Call          *struct{}        `json:"call,omitempty"` // never: the head has it
-	Root          string           `json:"root,omitempty"` // when it is not the root of Run
-	DownstreamKey string           `json:"downstream_key,omitempty"`
+	Call          *struct{}        `json:"call,omitempty"`           // never: the head has it
+	Root          string           `json:"root,omitempty"`           // when it is not the root of Run
+	DownstreamKey string           `json:"downstream_key,omitempty"` // when it is not the call
 	Terms         storedTerms      `json:"terms"`
 	Maxima        storedMaxima     `json:"maxima"`
 	Origin        storedOrigin     `json:"origin"`
@@ -107,5 +107,5 @@ type storedOutcome struct {
 	Budget       schemas.Budget    `json:"b"`
 	Repeated     bool              `json:"r,omitempty"`
 	ToolRepeated bool              `json:"tr,omitempty"`
-	Timing       schemas.Timing    `json:"t"`
+	Timing       schemas.Timing    `json:"t,omitzero"` // when it is not the record's
 }

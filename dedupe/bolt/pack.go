@@ -1,0 +1,83 @@
+package bolt
+
+import (
+	"reflect"
+	"slices"
+
+	"tollgate/budget"
+	"tollgate/dedupe"
+	"tollgate/schemas"
+)
+
+func pack(r *dedupe.Record) *stored {
+	s := &stored{Record: r, Root: r.Root, DownstreamKey: r.DownstreamKey, Terms: storedTerms(r.Terms),
+		Maxima: storedMaxima(r.Terms.Run), Origin: storedOrigin(r.Origin), Outcome: r.Outcome}
+	for _, a := range r.Attempts {
+		s.Attempts = append(s.Attempts, storedAttempt(a))
+	}
+	if s.Root == schemas.Root(r.Run) {
+		s.Root = ""
+	}
+	if s.DownstreamKey == r.Call {
+		s.DownstreamKey = ""
+	}
+	if r.Outcome != nil && ownOutcome(r) {
+		o := storedOutcome(*r.Outcome)
+		s.Own, s.Outcome = &o, nil
+		if o.Timing == timing(r) {
+			o.Timing = schemas.Timing{}
+		}
+		s.OwnAttempts = len(r.Outcome.Attempts) > 0
+	}
+	return s
+}
+
+// ownOutcome reports whether the outcome repeats its record, as all do but one
+// that is kept as history of an earlier generation or payer.
+func ownOutcome(r *dedupe.Record) bool {
+	bare, o := *r.Outcome, r.Outcome
+	identify(&bare, r)
+	same := len(o.Attempts) == 0 || reflect.DeepEqual(o.Attempts, r.Attempts)
+	return same && bare.Tenant == o.Tenant && bare.Lane == o.Lane && bare.Run == o.Run && bare.Tool == o.Tool &&
+		bare.Call == o.Call && bare.Generation == o.Generation && bare.Key == o.Key &&
+		bare.Fingerprint == o.Fingerprint && bare.ToolCallID == o.ToolCallID
+}
+
+// timing is what the outcome of a record says of its instants, as a rule.
+func timing(r *dedupe.Record) schemas.Timing {
+	return schemas.Timing{Published: r.Published, Deadline: r.Deadline, Settled: r.Settled}
+}
+
+// identify gives an outcome what it shares with its record.
+func identify(o *schemas.Outcome, r *dedupe.Record) {
+	o.Tenant, o.Lane, o.Run, o.Tool, o.Call = r.Tenant, r.Lane, r.Run, r.Tool, r.Call
+	o.Generation, o.Key, o.Fingerprint, o.ToolCallID = r.Generation, r.Key, r.Fingerprint, r.ToolCallID
+}
+
+func unpack(call string, s *stored) *dedupe.Record {
+	r := s.Record
+	r.Call, r.Root, r.DownstreamKey = call, s.Root, s.DownstreamKey
+	r.Terms, r.Origin, r.Outcome = dedupe.Terms(s.Terms), schemas.Origin(s.Origin), s.Outcome
+	r.Terms.Run = budget.Maxima(s.Maxima)
+	if r.Root == "" {
+		r.Root = schemas.Root(r.Run)
+	}
+	if r.DownstreamKey == "" {
+		r.DownstreamKey = call
+	}
+	for _, a := range s.Attempts {
+		r.Attempts = append(r.Attempts, schemas.Attempt(a))
+	}
+	if s.Own != nil {
+		o := schemas.Outcome(*s.Own)
+		identify(&o, r)
+		if o.Timing == (schemas.Timing{}) {
+			o.Timing = timing(r)
+		}
+		if o.Attempts = []schemas.Attempt{}; s.OwnAttempts {
+			o.Attempts = slices.Clone(r.Attempts)
+		}
+		r.Outcome = &o
+	}
+	return r
+}
