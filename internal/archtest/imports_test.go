@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"internal/demo":   anything,
 	"internal/soak":   anything,
 	"internal/cli":    anything,
+	"internal/app":    anything,
 	"cmd/tollgate":    anything,
 }
 
@@ -60,13 +61,13 @@ var mayImport = map[string][]string{
 var anything = []string{"*"}
 
 // assembly may be imported by assembly only.
-var assembly = []string{"cmd/tollgate", "internal/cli", "internal/verify", "internal/bench", "internal/demo", "internal/soak"}
+var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "internal/verify", "internal/bench", "internal/demo", "internal/soak"}
 
 // edges may see nats.go; everybody else speaks of deliveries and settlements.
 var edges = []string{
 	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest",
 	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
-	"internal/natstest", "internal/cli", "internal/soak",
+	"internal/natstest", "internal/cli", "internal/app", "internal/soak",
 }
 
 // onlyIn says which packages may see a dependency whose types must not spread.
