@@ -167,7 +167,7 @@ func TestTimeoutEndsTheProcessTree(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			v := run(t, ctx, sh(fmt.Sprintf(script, marker)), attempt)
-			if took := time.Since(began); took > 2500*time.Millisecond {
+			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if short(v) != "transient no_answer TIMEOUT" || !strings.Contains(v.Message, "output so far: hi") {
@@ -187,7 +187,7 @@ func TestEscapedProcessIsReported(t *testing.T) {
 	defer cancel()
 	began := time.Now()
 	v := run(t, ctx, sh("setsid sleep "+marker+" & wait"), attempt)
-	if took := time.Since(began); took > 2500*time.Millisecond || short(v) != "transient no_answer TIMEOUT" ||
+	if took := time.Since(began); took > 5*time.Second || short(v) != "transient no_answer TIMEOUT" ||
 		!strings.Contains(v.Message, "left its group") {
 		t.Errorf("%s %q after %v", short(v), v.Message, took)
 	}
