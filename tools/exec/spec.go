@@ -28,7 +28,8 @@ type Spec struct {
 	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 1 s
 }
 
-// base is the whole environment of a command, beside its own and the attempt's. The
+// base is the whole environment of a command, beside its own and the attempt's (HOME
+// is not in it: a program that needs one gets it from Env). The
 // dispatcher's environment holds credentials and is not passed on.
 var base = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 
