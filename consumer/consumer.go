@@ -75,6 +75,9 @@ func New(cfg Config) *Consumer {
 // Serve sets the dispatcher that deliveries go to.
 func (c *Consumer) Serve(d *dispatcher.Dispatcher) { c.cfg.Dispatcher = d }
 
+// OnReady sets what is called once, when everything pulls.
+func (c *Consumer) OnReady(f func()) { c.cfg.Ready = f }
+
 // Run serves until ctx ends, and then stops in named stages:
 //
 //	stop pulling   at once; what is buffered is handed back at once

@@ -212,7 +212,7 @@ func (s *Server) stream(ctx context.Context, name string, st *Status) StreamStat
 	}
 	info := stream.CachedInfo()
 	out.Messages, out.Bytes, out.MaxBytes = info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
-	st.ClockOffsetMS = info.TimeStamp.Sub(time.Now()).Milliseconds()
+	st.ClockOffsetMS = time.Until(info.TimeStamp).Milliseconds()
 	return out
 }
 

@@ -32,7 +32,7 @@ type Ledger struct {
 	encoder  encoder
 	sweep    sweep
 	stale    bool // a failed commit may be in the file: read it again before the next
-	unsynced bool // there are commits since the last sync
+	unsynced bool // there are commits since the last sync; written under mu
 }
 
 // Open opens the ledger at path and raises its epoch. It reads every key once: a

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/consumer"
+	"tollgate/control"
+	"tollgate/deadletter"
+	"tollgate/dispatcher"
+	"tollgate/dispatcher/classify"
+	"tollgate/internal/config"
+	"tollgate/internal/embedded"
+	"tollgate/internal/verify"
+	"tollgate/schemas"
+	toolnats "tollgate/tools/nats"
+)
+
+// assemble makes every part, in the order in which each needs the ones before.
+func (a *App) assemble(ctx context.Context) error {
+	c := a.opts.Config
+	var err error
+	if a.subjects, err = schemas.NewSubjects(c.NATS.Prefix); err != nil {
+		return err
+	}
+	a.names = consumer.StreamNames(a.subjects)
+	if err := a.connect(); err != nil {
+		return err
+	}
+	if a.js, err = jetstream.New(a.nc); err != nil {
+		return err
+	}
+	if err := a.buildCatalogue(); err != nil {
+		return err
+	}
+	if err := a.openLedger(ctx); err != nil {
+		return err
+	}
+	store := deadletter.NewStore(a.js, a.subjects, a.names.Letters)
+	a.outbox = consumer.NewOutbox(a.nc, a.js, a.subjects, a.ledger, store, a.opts.Log)
+	a.consumer = consumer.New(consumer.Config{
+		JetStream: a.js, Subjects: a.subjects, Tools: a.tools, Ledger: a.ledger, Outbox: a.outbox, Log: a.opts.Log,
+		Limits: consumer.Limits{Results: c.Ledger.Retention.D(), AckWait: a.opts.AckWait}, ShutdownGrace: c.Limits.ShutdownGrace.D(),
+		UnservedGrace: c.Limits.UnservedGrace.D(), SweepEvery: a.opts.Sweep,
+	})
+	a.disp = dispatcher.New(dispatcher.Config{
+		Catalogue: a.catalogue, Ledger: a.ledger, Publisher: a.outbox, Requests: a.consumer, Pauses: pauses{a.ledger}, Term: a.term.Valid,
+		Log: a.opts.Log, MaxBody: int(c.Limits.MaxBody), Skew: c.Limits.Skew.D(), Grace: c.Limits.Grace.D(), Queue: c.Limits.EndpointQueue,
+	})
+	a.consumer.Serve(a.disp)
+	a.letters = &deadletter.Operations{Store: store, Ledger: a.ledger, Publisher: a.disp, Served: func(tool string) bool {
+		_, ok := a.catalogue.Tool(tool)
+		return ok
+	}}
+	return nil
+}
+
+// connect starts the embedded server or connects to the external one.
+func (a *App) connect() error {
+	n := a.opts.Config.NATS
+	var err error
+	switch {
+	case a.opts.Conn != nil:
+		a.nc, err = a.opts.Conn()
+	case n.Embedded != nil:
+		o := embedded.Options{StoreDir: a.opts.Config.Path(n.Embedded.StoreDir), Listen: n.Embedded.Listen, SyncInterval: n.Embedded.Sync.Every, MaxStore: int64(n.Embedded.MaxStore),
+			User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(), Logger: a.opts.Log.With().Str("part", "nats-server").Logger()}
+		if a.server, err = embedded.Start(o); err == nil {
+			a.nc, err = a.server.Conn(a.connOptions()...)
+		}
+	default:
+		a.nc, err = nats.Connect(n.URL, append(a.connOptions(), external(a.opts.Config)...)...)
+		if err != nil {
+			err = fmt.Errorf("connect to NATS at %s: %w", n.URL, err)
+		}
+	}
+	return err
+}
+
+func (a *App) connOptions() []nats.Option {
+	log := a.opts.Log
+	return []nats.Option{
+		nats.Name("tollgate dispatcher"), nats.MaxReconnects(-1), nats.ReconnectWait(250 * time.Millisecond),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn().Err(err).Msg("NATS connection lost; reconnecting") }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info().Msg("NATS connection is back") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn().Err(err).Msg("NATS") }),
+	}
+}
+
+func external(c *config.Config) []nats.Option {
+	n := c.NATS
+	var o []nats.Option
+	if n.Creds != "" {
+		o = append(o, nats.UserCredentials(c.Path(n.Creds)))
+	}
+	if n.NKey != "" {
+		if opt, err := nats.NkeyOptionFromSeed(c.Path(n.NKey)); err == nil {
+			o = append(o, opt)
+		} else {
+			o = append(o, func(*nats.Options) error { return fmt.Errorf("nkey %s: %w", n.NKey, err) })
+		}
+	}
+	if n.User != "" {
+		o = append(o, nats.UserInfo(n.User, n.Password.Reveal()))
+	}
+	if n.Token.Set() {
+		o = append(o, nats.Token(n.Token.Reveal()))
+	}
+	if t := n.TLS; t != nil {
+		if t.CA != "" {
+			o = append(o, nats.RootCAs(c.Path(t.CA)))
+		}
+		if t.Cert != "" {
+			o = append(o, nats.ClientCert(c.Path(t.Cert), c.Path(t.Key)))
+		}
+	}
+	return o
+}
+
+// buildCatalogue makes the tools.
+func (a *App) buildCatalogue() error {
+	cat, err := a.opts.Config.Build(config.BuildDeps{Functions: a.opts.Functions,
+		NATS: func(subject string, rules classify.Rules, maxResult int64) (dispatcher.Executor, error) {
+			return toolnats.New(toolnats.Spec{Conn: a.nc, Subject: subject, Rules: rules, MaxResult: maxResult})
+		}})
+	if err != nil {
+		return err
+	}
+	a.catalogue = cat
+	for _, name := range cat.Names() {
+		t, _ := cat.Tool(name)
+		a.tools = append(a.tools, t)
+	}
+	return nil
+}
+
+// serveControl answers the micro services.
+func (a *App) serveControl(ctx, work context.Context) error {
+	documents := map[string]json.RawMessage{}
+	for name, t := range a.opts.Config.Tools {
+		if t.Schema != nil {
+			documents[name] = t.Schema.Document
+		}
+	}
+	n := a.names
+	return control.Serve(ctx, work, control.Config{
+		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Streams: []string{n.Calls, n.Jobs, n.Retry, n.Results, n.Letters, n.Audit}, Retry: n.Retry,
+		Lanes:      map[schemas.Lane]string{schemas.Calls: n.Calls, schemas.Jobs: n.Jobs},
+		Dispatcher: a.disp, Ledger: a.ledger, Letters: a.letters, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
+		Verify: func(ctx context.Context) (control.VerifyReport, error) {
+			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
+		},
+		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, Version: a.opts.Version, Log: a.opts.Log,
+		Replies: a.opts.Config.Control.ReplyPrefixes,
+	})
+}
+
+// backup writes a consistent copy of the ledger to a new file.
+func (a *App) backup(path string) (int64, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	n, err := a.ledger.Backup(f)
+	return n, errors.Join(err, f.Sync(), f.Close())
+}
+
+func (a *App) ledgerStatus() control.LedgerStatus {
+	s := a.ledger.Stats()
+	out := control.LedgerStatus{ID: a.ledger.ID(), Epoch: a.ledger.Epoch(), Path: a.opts.Config.Path(a.opts.Config.Ledger.Path), Bytes: s.FileBytes, Live: s.Live,
+		Terminal: s.Terminal, Runs: s.Runs, Commits: s.Commits, Failed: s.FailedCommits, CommitUS: s.LastCommit.Microseconds(), Sync: a.opts.Config.Ledger.Sync.String()}
+	if err := errors.Join(s.SyncError, s.SweepError); err != nil {
+		out.Error = err.Error()
+	}
+	return out
+}
+
+func makeParent(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the ledger's directory: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"tollgate/control"
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/internal/natstest"
+	"tollgate/schemas"
+	"tollgate/tools/function"
+)
+
+func callID(m msg) string {
+	if m.tenant == "" {
+		m.tenant = "default"
+	}
+	return dedupe.CallID(m.tenant, schemas.Root(m.run), m.tool, m.key)
+}
+
+const readTool = `  look.up: { function: look, effect: read, policies: [quick, slow] }
+`
+
+// The thinnest path: publish, charge, tool, outcome; and the same key again.
+func TestACallGoesInAndOneOutcomeComesOut(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s seen
+		w := newWorld(t, readTool, map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+			s.add(in)
+			return map[string]any{"found": true}, nil
+		}})
+		m := msg{tool: "look.up", run: "run-1/child", key: "k1", body: `{"b": 1,  "a": 2}`}
+		w.publish(m)
+		o := w.outcome(m, 5*time.Second)
+		if o.Status != schemas.Succeeded || string(o.Structured) != `{"found":true}` || o.Budget.Attempts.Used != 1 {
+			t.Fatalf("outcome %+v", o)
+		}
+		w.publish(m)
+		time.Sleep(time.Second)
+		if again := w.stored(m); !again.Repeated || again.ID != o.ID {
+			t.Errorf("same key again: %+v", again)
+		}
+		if o := w.do(m); !o.Repeated {
+			t.Errorf("endpoint, same key: %+v", o)
+		}
+		if s.n() != 1 || string(s.calls[0].Arguments) != m.body {
+			t.Errorf("the tool saw %d calls: %+v", s.n(), s.calls)
+		}
+		other := m
+		other.body = `{"a":3,"b":1}`
+		if o := w.do(other); o.Code() != schemas.CodeKeyConflict {
+			t.Errorf("same key, other arguments: %+v", o)
+		}
+		run := ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: "run-1"})
+		if run.Accounts["run-1"].Attempts != 1 || run.Accounts["run-1/child"].Attempts != 1 || len(run.Accounts) != 2 {
+			t.Errorf("accounts %+v", run.Accounts)
+		}
+		st := ask[control.Status](w, control.VerbStatus, control.Empty{})
+		if !st.Ready || st.Owed != 0 {
+			t.Errorf("status %+v", st)
+		}
+	})
+}
