@@ -150,6 +150,9 @@ func TestMicroService(t *testing.T) {
 	if err := svc.AddEndpoint("pay", micro.HandlerFunc(func(r micro.Request) { r.Error("404", "no such account", []byte("try another")) })); err != nil {
 		t.Fatal(err)
 	}
+	if err := provider.Flush(); err != nil { // the server knows of the endpoint now
+		t.Fatal(err)
+	}
 	e := executor(t, natstool.Spec{Conn: connect(t, s), Subject: "pay"})
 	v := e.Execute(t.Context(), attempt)
 	if short(v) != "permanent answered NATS_404" || v.For != classify.ForModel || v.Content[0].Text != "try another" {
