@@ -82,9 +82,12 @@ func (x *index) Count() int                        { return x.count }
 // PageBytes is how much was allocated for pages to be written, ever.
 func (l *Ledger) PageBytes() int64 { s := l.db.Stats().TxStats; return s.GetPageAlloc() }
 
-// Unsynced reports whether there are commits since the last sync. The writer must
-// be idle.
-func (l *Ledger) Unsynced() bool { return l.unsynced }
+// Unsynced reports whether there are commits since the last sync.
+func (l *Ledger) Unsynced() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unsynced
+}
 
 // NewEncoder returns an encoder, and Record is its own.
 func NewEncoder() *encoder                                 { return &encoder{} }

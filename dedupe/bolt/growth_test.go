@@ -24,7 +24,7 @@ import (
 // B62: expired records give their space back, a missing bucket does not stop the
 // sweep, and a claim in a big file writes little.
 func TestB62GrowthAndMissingBucket(t *testing.T) {
-	const n = 10_000
+	const n = 10_000 / scale
 	path := filepath.Join(t.TempDir(), "l.db")
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, path, bolt.Options{Create: true, Retention: time.Second, Sync: time.Hour})
@@ -110,7 +110,7 @@ func TestNoRoomLeft(t *testing.T) {
 }
 
 func TestIndexMemory(t *testing.T) {
-	const n = 1_000_000
+	const n = 1_000_000 / scale
 	calls := make([]string, 1000)
 	for i := range calls {
 		calls[i] = dedupe.CallID("t", "r", "tool", fmt.Sprint(i))
@@ -154,7 +154,7 @@ func TestIndexCollisions(t *testing.T) {
 func TestStartWithManyRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "l.db")
 	l := open(t, path, bolt.Options{Create: true, Sync: time.Hour})
-	const n = 100_000
+	const n = 100_000 / scale
 	many := make([]*dedupe.Record, n)
 	for i := range many {
 		call := dedupe.CallID("acme", "run_42", "payments.charge", fmt.Sprintf("step-%d", i))

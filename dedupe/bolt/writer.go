@@ -136,6 +136,5 @@ func (l *Ledger) finish() error {
 // sync makes the commits since the last sync durable; one that failed is tried again.
 func (l *Ledger) sync() {
 	err := l.db.Sync()
-	l.unsynced = err != nil
-	l.count(func(s *Stats) { s.SyncError = err })
+	l.count(func(s *Stats) { s.SyncError = err; l.unsynced = err != nil })
 }
