@@ -38,6 +38,9 @@ type world struct {
 	js   jetstream.JetStream
 	ctl  *control.Client
 	log  io.Writer
+
+	crashes  int
+	provider nats.InProcessConnProvider // of the dispatcher's connection; nil: node
 }
 
 const policies = `
@@ -49,6 +52,13 @@ policies:
     max_retry_after: 10s
     max_deadline: 1m
     run: { attempts: 1000, side_effects: 1000, elapsed: 1h, max_repairs: 2, max_accounts: 16 }
+  many:
+    attempts: 40
+    timeout: 3s
+    backoff: { base: 200ms, cap: 2s, throttle_base: 1s }
+    max_retry_after: 10s
+    max_deadline: 2h
+    run: { attempts: 1000, side_effects: 1000, elapsed: 12h, max_repairs: 2, max_accounts: 16 }
   slow:
     attempts: 4
     timeout: 3s
@@ -88,7 +98,11 @@ func (w *world) options() app.Options {
 	}
 	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second,
 		Conn: func() (*nats.Conn, error) {
-			return nats.Connect("", nats.InProcessServer(w.node), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
+			from := w.provider
+			if from == nil {
+				from = w.node
+			}
+			return nats.Connect("", nats.InProcessServer(from), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
 		}}
 }
 
@@ -110,6 +124,14 @@ func (w *world) stop() {
 		w.t.Errorf("stop: %v", err)
 	}
 	w.app = nil
+}
+
+func replaceOnce(t *testing.T, s, old, with string) string {
+	t.Helper()
+	if strings.Count(s, old) != 1 {
+		t.Fatalf("%q is not there exactly once", old)
+	}
+	return strings.Replace(s, old, with, 1)
 }
 
 // msg is a call ready to publish.

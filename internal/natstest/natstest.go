@@ -24,9 +24,14 @@ import (
 // bubble must not be found by the next. Two collections empty the pool.
 func Bubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
-	runtime.GC()
-	runtime.GC()
+	emptyPools()
+	defer emptyPools() // for a test in real time that comes next
 	synctest.Test(t, f)
+}
+
+func emptyPools() {
+	runtime.GC()
+	runtime.GC()
 }
 
 // Option changes the server's options before it starts.

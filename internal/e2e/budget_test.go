@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"tollgate/control"
+	"tollgate/deadletter"
+	"tollgate/dispatcher"
+	"tollgate/internal/natstest"
+	"tollgate/schemas"
+	"tollgate/tools/function"
+)
+
+const budgetTools = `  send.mail: { function: ok, effect: write, retry_safety: idempotent, concurrency: 8, policies: [quick, slow] }
+  send.sms: { function: ok, effect: write, retry_safety: idempotent, concurrency: 8, policies: [quick] }
+  look.up: { function: ok, effect: read, concurrency: 8, policies: [quick, slow] }
+  look.busy: { function: busy, effect: read, policies: [quick, slow] }
+`
+
+func budgetWorld(t *testing.T) (*world, *seen) {
+	var s seen
+	return newWorld(t, budgetTools, map[string]function.Func{
+		"ok": func(_ context.Context, in dispatcher.Invocation) (any, error) { s.add(in); return "done", nil },
+		"busy": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+			s.add(in)
+			return nil, function.Transient("BUSY", "busy", 0)
+		},
+	}), &s
+}
+
+// account returns an account of run "r" of the default tenant.
+func (w *world) account(path string) (attempts, effects int) {
+	w.t.Helper()
+	a := ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: path}).Accounts[path]
+	return a.Attempts, a.Effects
+}
+
+// Case 1 of the budget article, I3: parent and child share one allowance.
+func TestCase1ParentAndChildDoNotEachGetAFreshAllowance(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		limit := map[string]string{schemas.HeaderRunAttempts: "3"}
+		for i, run := range []string{"r", "r/child", "r/child/grand", "r/child", "r"} {
+			o := w.do(msg{tool: "look.up", run: run, key: strconv.Itoa(i), header: map[string]string{schemas.HeaderRunAttempts: "3"}})
+			want := schemas.Succeeded
+			if i >= 3 {
+				want = schemas.Exhausted
+			}
+			if o.Status != want {
+				t.Errorf("call %d of %s: %s %s", i, run, o.Status, o.Code())
+			}
+			if want == schemas.Exhausted && (o.Error.Scope != "r" || o.Error.Reason != "attempts" || o.Code() != schemas.CodeRunBudget) {
+				t.Errorf("call %d: %+v", i, o.Error)
+			}
+		}
+		if n, _ := w.account("r"); n != 3 || s.n() != 3 {
+			t.Errorf("charged %d, executed %d, limit %v", n, s.n(), limit)
+		}
+	})
+}
+
+// Case 2, I3, B45: siblings that start together cannot spend the same slot.
+func TestCase2SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
+	w, s := budgetWorld(t)
+	for round := range 20 {
+		run := fmt.Sprintf("run-%d", round)
+		before := s.n()
+		for i := range 9 {
+			w.do(msg{tool: "send.mail", run: run, key: "spend" + strconv.Itoa(i), header: map[string]string{schemas.HeaderRunSideEffects: "10"}})
+		}
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		ended := map[schemas.Status]int{}
+		for i := range 5 {
+			wg.Go(func() {
+				o := w.do(msg{tool: "send.mail", run: run, key: "race" + strconv.Itoa(i)})
+				mu.Lock()
+				defer mu.Unlock()
+				ended[o.Status]++
+				if o.Status == schemas.Exhausted && o.Error.Reason != "side_effects" {
+					t.Errorf("%+v", o.Error)
+				}
+			})
+		}
+		wg.Wait()
+		if _, effects := w.account(run); ended[schemas.Succeeded] != 1 || ended[schemas.Exhausted] != 4 || effects != 10 || s.n()-before != 10 {
+			t.Fatalf("round %d: %v, %d side effects charged, %d executed", round, ended, effects, s.n()-before)
+		}
+	}
+	w.verify()
+}
+
+// Case 3, I5: backoff and queue waits consume the original time.
+func TestCase3WaitsConsumeTheOriginalTime(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		m := msg{tool: "look.busy", run: "r", key: "k", deadline: time.Minute, header: map[string]string{
+			schemas.HeaderPolicy: "slow", schemas.HeaderRunDeadline: time.Now().Add(9 * time.Second).UTC().Format(time.RFC3339Nano)}}
+		w.publish(m)
+		o := w.outcome(m, time.Minute)
+		if end := o.Timing.Settled.Sub(o.Timing.Published); o.Status != schemas.Exhausted || end > 9*time.Second {
+			t.Errorf("%s %s after %s", o.Status, o.Code(), end)
+		}
+		for _, at := range s.at {
+			if at.Add(3 * time.Second).After(o.Timing.Published.Add(9 * time.Second)) {
+				t.Errorf("I5: an attempt started at %s, which could not end by the deadline", at.Sub(o.Timing.Published))
+			}
+		}
+		// a queue wait: the tool is paused until no time is left
+		ask[control.ToolDetail](w, control.VerbToolPause, control.ToolQuery{Tool: "look.up"})
+		q := msg{tool: "look.up", run: "q", key: "k", deadline: 20 * time.Second}
+		w.publish(q)
+		if o := w.outcome(q, time.Minute); o.Status == schemas.Succeeded || len(o.Attempts) != 0 {
+			t.Errorf("paused: %s %s", o.Status, o.Code())
+		}
+	})
+}
+
+// Case 7, I14: an ambiguous mutation stays charged.
+func TestCase7AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w := newWorld(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		m := msg{tool: "pay.never", run: "r", key: "k"}
+		w.publish(m)
+		o := w.outcome(m, 30*time.Second)
+		attempts, effects := w.account("r")
+		if o.Status != schemas.UnknownOutcome || o.NextAction != schemas.Reconcile || attempts != 1 || effects != 1 {
+			t.Errorf("%s %s, charged %d and %d", o.Status, o.NextAction, attempts, effects)
+		}
+		l := ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{Run: "r"})
+		if len(l.Letters) != 1 || l.Letters[0].Reason != schemas.ReasonUnknownOutcome {
+			t.Errorf("letters %+v", l)
+		}
+		w.verify()
+	})
+}
+
+// Case 8, I9: an exhausted dimension blocks whatever else is left, for new keys,
+// tools, child paths; a read still runs when only side effects are used up.
+func TestI9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		limit := map[string]string{schemas.HeaderRunSideEffects: "1"}
+		if o := w.do(msg{tool: "send.mail", run: "r", key: "1", header: limit}); o.Status != schemas.Succeeded {
+			t.Fatal(o.Status)
+		}
+		for _, m := range []msg{
+			{tool: "send.mail", run: "r", key: "2"}, {tool: "send.sms", run: "r", key: "1"},
+			{tool: "send.mail", run: "r/child", key: "c1"}, {tool: "send.mail", run: "r", key: "3", header: map[string]string{schemas.HeaderRunSideEffects: "50"}},
+		} {
+			o := w.do(m)
+			if o.Status != schemas.Exhausted || o.Error.Reason != "side_effects" || o.Error.Scope != "r" {
+				t.Errorf("%+v: %s %+v", m, o.Status, o.Error)
+			}
+		}
+		if o := w.do(msg{tool: "look.up", run: "r", key: "read"}); o.Status != schemas.Succeeded {
+			t.Errorf("a read: %s %s", o.Status, o.Code())
+		}
+		if s.n() != 2 {
+			t.Errorf("%d executed", s.n())
+		}
+	})
+}
+
+// Case 9, I10: a terminal outcome becomes another dispatch only by an audited
+// replay; a hand-off or a resume that asks again gets the same outcome.
+func TestI10ATerminalOutcomeIsNotConvertedIntoAnotherCall(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		m := msg{tool: "look.busy", run: "r", key: "k"}
+		first := w.do(m)
+		if first.Status != schemas.Exhausted || first.Code() != schemas.CodeCallAttempts || s.n() != 4 {
+			t.Fatalf("%s %s after %d", first.Status, first.Code(), s.n())
+		}
+		w.publish(m)
+		w.stop()
+		w.start()
+		w.publish(m)
+		if o := w.do(m); o.ID != first.ID || !o.Repeated {
+			t.Errorf("asked again: %+v", o)
+		}
+		time.Sleep(5 * time.Second)
+		if s.n() != 4 {
+			t.Errorf("%d executed", s.n())
+		}
+		audit, err := w.js.Stream(t.Context(), "TOLLGATE_AUDIT")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := audit.CachedInfo().State.Msgs; n != 0 {
+			t.Errorf("%d audit entries before any replay", n)
+		}
+		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{Why: "case 9"}})
+		o := w.outcome(m, 30*time.Second, 1)
+		if o.Generation != 1 || s.n() != 8 {
+			t.Errorf("replayed: generation %d, %d executed", o.Generation, s.n())
+		}
+		if info, err := audit.Info(t.Context()); err != nil || info.State.Msgs != 1 {
+			t.Errorf("audit entries: %+v %v", info, err)
+		}
+		w.verify()
+	})
+}
+
+// B47: counters survive a restart; a replay pays; a grant raises the limit instead
+// of resetting the counter.
+func TestB47ARestartOrReplayNeverResetsTheBudget(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		m := msg{tool: "look.busy", run: "r", key: "k", header: map[string]string{schemas.HeaderRunAttempts: "5"}}
+		first := w.do(m) // four attempts
+		w.stop()
+		w.start()
+		if n, _ := w.account("r"); n != 4 || first.Status != schemas.Exhausted {
+			t.Fatalf("after a restart: %d spent, %s", n, first.Status)
+		}
+		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call})
+		if o := w.outcome(m, 30*time.Second, 1); o.Code() != schemas.CodeRunBudget || s.n() != 5 {
+			t.Errorf("the replay is the fifth: %s, %d executed", o.Code(), s.n())
+		}
+		if o := w.do(msg{tool: "look.up", run: "r", key: "new"}); o.Code() != schemas.CodeRunBudget {
+			t.Errorf("a new request: %s", o.Code())
+		}
+		d := ask[control.RunDetail](w, control.VerbRunGrant, control.GrantQuery{Run: "r", Attempts: 2, Why: "B47"})
+		if a := d.Accounts["r"]; a.Attempts != 5 || a.Limits.Attempts != 7 || len(a.Grants) != 1 || a.Grants[0].By != "test" {
+			t.Errorf("after the grant: %+v", a)
+		}
+		if o := w.do(msg{tool: "look.up", run: "r", key: "newer"}); o.Status != schemas.Succeeded {
+			t.Errorf("after the grant: %s %s", o.Status, o.Code())
+		}
+		w.verify()
+	})
+}
