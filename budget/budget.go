@@ -179,6 +179,13 @@ func (r *Run) Charge(path string, write bool) Refusal {
 	if no := r.Check(path, write); no.Dimension != 0 {
 		return no
 	}
+	r.Spend(path, write)
+	return Refusal{}
+}
+
+// Spend books one dispatch that has already happened, whatever the limits: a
+// ledger that was lost is rebuilt from outcomes.
+func (r *Run) Spend(path string, write bool) {
 	for _, p := range Paths(path) {
 		if a, ok := r.Accounts[p]; ok {
 			a.Attempts++
@@ -188,7 +195,6 @@ func (r *Run) Charge(path string, write bool) Refusal {
 			r.Accounts[p] = a
 		}
 	}
-	return Refusal{}
 }
 
 // Refund gives the side effect of one dispatch back to every account on path. It

@@ -118,6 +118,18 @@ func (s *Store) each(ctx context.Context, rs Records, f Filter, do func(schemas.
 	if err := f.Check(); err != nil {
 		return err
 	}
+	return s.Each(ctx, func(l schemas.Letter) {
+		state(&l, rs)
+		if f.match(&l) {
+			l.Outcome, l.Header, l.Arguments = nil, nil, ""
+			do(l)
+		}
+	})
+}
+
+// Each calls do with every letter there is, oldest first, without its body. Their
+// states are the ledger's to tell.
+func (s *Store) Each(ctx context.Context, do func(schemas.Letter)) error {
 	st, err := s.js.Stream(ctx, s.stream)
 	if err != nil {
 		return err
@@ -140,11 +152,7 @@ func (s *Store) each(ctx context.Context, rs Records, f Filter, do func(schemas.
 			l, at := fromMessage(s.subjects, m)
 			read++
 			seq = at
-			state(&l, rs)
-			if f.match(&l) {
-				l.Outcome, l.Header, l.Arguments = nil, nil, ""
-				do(l)
-			}
+			do(l)
 		}
 		if err := batch.Error(); err != nil {
 			return err

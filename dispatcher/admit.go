@@ -105,7 +105,7 @@ func (c *call) open(v dedupe.View, now time.Time) *dedupe.Record {
 		Call: c.id, Tenant: c.Tenant, Lane: c.Lane, Root: schemas.Root(c.request.Run), Run: c.request.Run, Tool: c.Tool,
 		Key: c.request.Key, DownstreamKey: c.id, Fingerprint: c.fingerprint, ToolCallID: c.request.ToolCallID,
 		Published: c.published, Deadline: c.deadline, Origin: c.Origin,
-		Terms: terms(c.tool, c.policy, c.deadline.Sub(c.published)),
+		Terms: Terms(c.tool, c.policy, c.deadline.Sub(c.published)),
 	}
 	if c.tool.AgentKey {
 		r.DownstreamKey = c.request.Key

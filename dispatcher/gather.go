@@ -188,7 +188,7 @@ func (c *call) freshFacts(v dedupe.View, a *admission, now time.Time, f *gate.Be
 	if c.tool == nil || !c.allowed {
 		return
 	}
-	t := terms(c.tool, c.policy, c.deadline.Sub(c.published))
+	t := Terms(c.tool, c.policy, c.deadline.Sub(c.published))
 	if a.run == nil {
 		a.run = budget.New(c.Tenant, schemas.Root(c.request.Run), c.published)
 	}

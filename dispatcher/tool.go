@@ -99,8 +99,8 @@ type Catalogue interface {
 	Allowed(tenant, tool string) bool
 }
 
-// terms returns what a call of t under p is admitted with.
-func terms(t *Tool, p Policy, window time.Duration) dedupe.Terms {
+// Terms returns what a call of t under p is admitted with.
+func Terms(t *Tool, p Policy, window time.Duration) dedupe.Terms {
 	return dedupe.Terms{
 		Policy: p.Name, Effect: t.Effect, Safety: t.Safety, KeyRetention: t.KeyRetention,
 		Attempts: p.Attempts, Timeout: p.Timeout, BackoffBase: p.BackoffBase, BackoffCap: p.BackoffCap,

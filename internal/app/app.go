@@ -137,6 +137,7 @@ func (a *App) run(ctx context.Context) {
 	var serving sync.WaitGroup
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
+	serving.Go(func() { a.expireLetters(ctx) })
 	serving.Wait()
 	endTerm()
 	wg.Wait()
@@ -144,6 +145,26 @@ func (a *App) run(ctx context.Context) {
 	defer cancel()
 	if err := a.term.Release(release); err != nil {
 		a.opts.Log.Warn().Err(err).Msg("the ownership was not released; a restart takes it over all the same")
+	}
+}
+
+// expireLetters removes, once an hour, letters that were dealt with and are older
+// than the ledger's own memory.
+func (a *App) expireLetters(ctx context.Context) {
+	t := time.NewTicker(time.Hour)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		n, err := a.letters.Expire(ctx, a.opts.Config.Ledger.Retention.D())
+		if err != nil && ctx.Err() == nil {
+			a.opts.Log.Warn().Err(err).Msg("dead letters not expired; the next round goes on")
+		} else if n > 0 {
+			a.opts.Log.Info().Int("letters", n).Msg("expired dead letters that were dealt with")
+		}
 	}
 }
 
@@ -175,7 +196,7 @@ func (a *App) openLedger(ctx context.Context) error {
 	if err := makeParent(c.Path(c.Ledger.Path)); err != nil {
 		return err
 	}
-	l, err := bolt.Open(c.Path(c.Ledger.Path), opts)
+	l, err := a.openRecovering(c.Path(c.Ledger.Path), opts)
 	if err != nil {
 		return err
 	}
@@ -190,6 +211,9 @@ func (a *App) openLedger(ctx context.Context) error {
 		return err
 	}
 	a.term = term
+	if a.opts.Recover {
+		return a.importStreams(ctx)
+	}
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (a *App) assemble(ctx context.Context) error {
 	a.outbox = consumer.NewOutbox(a.nc, a.js, a.subjects, a.ledger, store, a.opts.Log)
 	a.consumer = consumer.New(consumer.Config{
 		JetStream: a.js, Subjects: a.subjects, Tools: a.tools, Ledger: a.ledger, Outbox: a.outbox, Log: a.opts.Log,
-		Limits: consumer.Limits{Results: c.Ledger.Retention.D(), AckWait: a.opts.AckWait}, ShutdownGrace: c.Limits.ShutdownGrace.D(),
+		Limits: a.limits(), ShutdownGrace: c.Limits.ShutdownGrace.D(),
 		UnservedGrace: c.Limits.UnservedGrace.D(), SweepEvery: a.opts.Sweep,
 	})
 	a.disp = dispatcher.New(dispatcher.Config{
@@ -61,6 +61,10 @@ func (a *App) assemble(ctx context.Context) error {
 		return ok
 	}}
 	return nil
+}
+
+func (a *App) limits() consumer.Limits {
+	return consumer.Limits{Results: a.opts.Config.Ledger.Retention.D(), AckWait: a.opts.AckWait}
 }
 
 // connect starts the embedded server or connects to the external one.

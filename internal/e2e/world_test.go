@@ -40,6 +40,7 @@ type world struct {
 	log  io.Writer
 
 	crashes  int
+	recover  bool
 	provider nats.InProcessConnProvider // of the dispatcher's connection; nil: node
 }
 
@@ -96,7 +97,7 @@ func (w *world) options() app.Options {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second,
+	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second, Recover: w.recover,
 		Conn: func() (*nats.Conn, error) {
 			from := w.provider
 			if from == nil {
