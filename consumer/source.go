@@ -80,24 +80,23 @@ func (s *source) want() int {
 }
 
 // take gives a message a slot and starts its attempt. What comes while another
-// source took the slot is held, with signals, until one is free; at shutdown it is
-// handed back at once.
+// source took the slot waits on a goroutine of its own, so that the whole batch is
+// held with signals and none of it is delivered again meanwhile; at shutdown it is
+// handed back at once. No more wait here than the last pull asked for.
 func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstream.Msg) {
 	s.c.held.add(m)
-	release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
-	if err != nil {
-		s.c.held.remove(m)
-		s.c.settle(m, dispatcher.Settlement{})
-		return
-	}
-	wg.Add(1)
-	go func() {
-		defer wg.Done()
+	wg.Go(func() {
+		release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
+		if err != nil {
+			s.c.held.remove(m)
+			s.c.settle(m, dispatcher.Settlement{})
+			return
+		}
 		defer release()
 		done := s.c.cfg.Dispatcher.Handle(work, s.c.delivery(m))
 		s.c.held.remove(m)
 		s.c.settle(m, done)
-	}()
+	})
 }
 
 func (s *source) trouble(ctx context.Context, err error) {

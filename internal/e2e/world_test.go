@@ -40,6 +40,7 @@ type world struct {
 	log  io.Writer
 
 	crashes  int
+	ackWait  time.Duration // of the consumers; 0: the default
 	recover  bool
 	provider nats.InProcessConnProvider // of the dispatcher's connection; nil: node
 }
@@ -67,6 +68,13 @@ policies:
     max_retry_after: 1h
     max_deadline: 2h
     run: { attempts: 1000, side_effects: 1000, elapsed: 12h, max_repairs: 2, max_accounts: 16 }
+  patient:
+    attempts: 3
+    timeout: 40s
+    backoff: { base: 1s, cap: 10s, throttle_base: 1s }
+    max_retry_after: 1h
+    max_deadline: 2h
+    run: { attempts: 5000, side_effects: 5000, elapsed: 12h, max_repairs: 2, max_accounts: 16 }
 `
 
 // newWorld starts a world whose tools section is given.
@@ -97,7 +105,7 @@ func (w *world) options() app.Options {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second, Recover: w.recover,
+	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second, AckWait: w.ackWait, Recover: w.recover,
 		Conn: func() (*nats.Conn, error) {
 			from := w.provider
 			if from == nil {
