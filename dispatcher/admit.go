@@ -112,7 +112,10 @@ func (c *call) open(v dedupe.View, now time.Time) *dedupe.Record {
 	}
 	if old := v.Record; old != nil {
 		r.Generation, r.Attempts, r.Fence, r.DownstreamKey = old.Generation+1, old.Attempts, old.Fence, old.DownstreamKey
-		r.FirstAttempt, r.Token = old.FirstAttempt, old.Token+1
+		r.FirstAttempt, r.Token, r.Payers = old.FirstAttempt, old.Token+1, old.Payers
+		if old.Run != r.Run || old.Terms.Write() != r.Terms.Write() {
+			r.PaidUntilNow(old.Run, old.Terms.Write())
+		}
 	}
 	if r.OnLane = !c.Endpoint; c.Endpoint { // no stream holds the message
 		r.Request = &c.request
@@ -190,7 +193,7 @@ func (d *Dispatcher) conclude(ctx context.Context, c *call, a *admission, receip
 	case gate.Defer:
 		s.Hold, s.Delay = true, time.Second
 	case gate.Nak:
-		s.Delay = nakDelay(a)
+		s.Delay, s.Later = nakDelay(a), a.record != nil
 	default:
 		panic(fmt.Sprintf("dispatcher: gate.Before decided %v", a.decision.Action))
 	}

@@ -46,17 +46,18 @@ type Pauses interface {
 // Config is what a dispatcher stands on. Catalogue, Ledger, Publisher and Requests
 // are required.
 type Config struct {
-	Catalogue Catalogue
-	Ledger    Ledger
-	Publisher Publisher
-	Requests  Requests
-	Pauses    Pauses         // nil: none
-	Term      func() bool    // whether this process still owns the ledger; nil: always
-	Log       zerolog.Logger // one line a decision
-	MaxBody   int            // bytes of arguments; 0: 960 KiB, the server's default payload less the reserve
-	Skew      time.Duration  // allowance for clocks that differ; 0: none
-	Grace     time.Duration  // what an executor may take past its timeout; 0: 2 s
-	Queue     int            // endpoint calls that may wait for a slot or a breaker; 0: 1024
+	Catalogue  Catalogue
+	Ledger     Ledger
+	Publisher  Publisher
+	Requests   Requests
+	Pauses     Pauses         // nil: none
+	Term       func() bool    // whether this process still owns the ledger; nil: always
+	Log        zerolog.Logger // one line a decision
+	MaxBody    int            // bytes of arguments; 0: 960 KiB, the server's default payload less the reserve
+	MaxOutcome int            // bytes of content and structured result together; 0: like MaxBody
+	Skew       time.Duration  // allowance for clocks that differ; 0: none
+	Grace      time.Duration  // what an executor may take past its timeout; 0: 2 s
+	Queue      int            // endpoint calls that may wait for a slot or a breaker; 0: 1024
 }
 
 // Dispatcher decides and executes. It is safe for concurrent use.
@@ -78,6 +79,9 @@ type Dispatcher struct {
 func New(cfg Config) *Dispatcher {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = 1<<20 - schemas.BodyReserve
+	}
+	if cfg.MaxOutcome == 0 {
+		cfg.MaxOutcome = cfg.MaxBody
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = 2 * time.Second

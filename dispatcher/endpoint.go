@@ -18,9 +18,15 @@ func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
 	if c.id == "" {
 		return d.handle(ctx, c).Outcome
 	}
+	wait := ctx
+	if !c.deadline.IsZero() { // nobody waits for an answer that comes later than this
+		var cancel context.CancelFunc
+		wait, cancel = context.WithDeadline(ctx, c.deadline.Add(d.cfg.Grace+5*time.Second))
+		defer cancel()
+	}
 	outcome, leave := d.waiters.join(c.id)
 	defer leave()
-	s := d.admitQueued(ctx, c)
+	s := d.admitQueued(ctx, wait, c)
 	if s.Outcome != nil {
 		return s.Outcome
 	}
@@ -30,19 +36,25 @@ func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
 	select {
 	case o := <-outcome:
 		return o
-	case <-ctx.Done():
+	case <-wait.Done():
 		return pending(c)
 	}
 }
 
 // admitQueued handles the call, waiting for a slot, a breaker or a rate as long as
-// an attempt still fits.
-func (d *Dispatcher) admitQueued(ctx context.Context, c *call) Settlement {
+// an attempt still fits. An attempt it starts goes on when wait has ended.
+func (d *Dispatcher) admitQueued(ctx, wait context.Context, c *call) Settlement {
 	queued := false
 	for {
 		release := d.tryslot(c)
 		s := d.handle(ctx, c)
 		release()
+		if s.Later { // its letter is not stored yet: the answer is a moment away
+			if pause(wait, laterPause); wait.Err() != nil {
+				return Settlement{Pending: true}
+			}
+			continue
+		}
 		if !s.Hold {
 			return s
 		}
@@ -55,9 +67,21 @@ func (d *Dispatcher) admitQueued(ctx context.Context, c *call) Settlement {
 				return Settlement{Outcome: refusal(c, gate.Decision{Code: schemas.CodeQueueFull}, errQueueFull)}
 			}
 		}
-		if !d.waitHold(ctx, c, s.Delay) {
+		if !d.waitHold(wait, c, s.Delay) {
 			return Settlement{}
 		}
+	}
+}
+
+// laterPause is how long an endpoint call waits for a record to be published.
+const laterPause = 50 * time.Millisecond
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
 	}
 }
 

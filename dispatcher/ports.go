@@ -54,6 +54,7 @@ type Settlement struct {
 	Delay   time.Duration    // before a handed-back delivery comes again
 	Outcome *schemas.Outcome // the answer, where there is one now
 	Pending bool             // an outcome will come: the call waits or runs elsewhere
+	Later   bool             // handed back because of what the record still has to do
 	Hold    bool             // deferred: nothing known yet, nothing charged
 	Call    string
 }

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -119,6 +120,7 @@ func (d *Dispatcher) attempt(ctx context.Context, c *call, a *admission, p *perm
 	if v.OK() && t.Result != nil {
 		v = checkResult(t, v)
 	}
+	v = fitOutcome(v, d.cfg.MaxOutcome)
 	cause := context.Cause(ctx)
 	v = explain(v, cause)
 	p.report(breakerResult(v, cause))
@@ -178,6 +180,24 @@ func checkResult(t *Tool, v classify.Verdict) classify.Verdict {
 		return bad
 	}
 	return v
+}
+
+// fitOutcome keeps an answer small enough for an outcome to be published. The text
+// beside a structured result repeats it, so it goes first; an answer that is still
+// too large is terminal, and never asked for again.
+func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
+	text, err := json.Marshal(v.Content)
+	if err == nil && len(text)+len(v.Structured) <= limit {
+		return v
+	}
+	if v.Structured != nil && len(v.Structured) <= limit {
+		v.Content = []schemas.Content{{Type: "text", Text: "The result is in the field structured; it is too large to be repeated here."}}
+		return v
+	}
+	size := len(text) + len(v.Structured)
+	sum := sha256.Sum256(append(text, v.Structured...))
+	return classify.Refused(classify.Answered, schemas.CodeResultTooLarge,
+		fmt.Sprintf("the result takes %d bytes as an outcome, more than the %d that can be published (sha256 %x)", size, limit, sum))
 }
 
 // explain names our own reason for ending an attempt that then had no answer.
