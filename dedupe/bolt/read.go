@@ -111,14 +111,14 @@ func (l *Ledger) Resolve(prefix string) ([]string, error) {
 	return calls[:min(len(calls), maxResolved)], err
 }
 
-// Live gives copies of the live records, and of those with an open slot, to f until
-// it returns false.
+// Live gives the live records, and those with an open slot, to f until it returns
+// false. They are the ledger's own: f may keep them but must not change them.
 func (l *Ledger) Live(f func(*dedupe.Record) bool) {
 	l.mu.Lock()
 	records := l.memory.live()
 	l.mu.Unlock()
 	for _, r := range records {
-		if !f(r.Clone()) {
+		if !f(r) {
 			return
 		}
 	}
