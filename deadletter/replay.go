@@ -213,7 +213,8 @@ func reopen(v dedupe.View, q *schemas.Request, opt ReplayOptions, now time.Time)
 	if r.Terms.UnsafeAt(now, r.FirstAttempt) {
 		r.Ambiguous = false // an operator has decided that it may run again
 	}
-	if opt.NewRun != "" {
+	if opt.NewRun != "" && opt.NewRun != r.Run {
+		r.PaidUntilNow(r.Run, r.Terms.Write())
 		r.Run = opt.NewRun
 	}
 	return r
