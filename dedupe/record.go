@@ -144,8 +144,8 @@ type Record struct {
 	Call          string              `json:"call"`
 	Tenant        string              `json:"tenant"`
 	Lane          schemas.Lane        `json:"lane"`
-	Root          string              `json:"root"` // of the run that named the call; with tenant, tool and key its identity
-	Run           string              `json:"run"`  // the path that pays; another run's after a replay into it
+	Root          string              `json:"root"`             // of the run that named the call; with tenant, tool and key its identity
+	Run           string              `json:"run"`              // the path that pays; another run's after a replay into it
 	Payers        []Payer             `json:"payers,omitempty"` // of earlier generations, when they are not this one's
 	Tool          string              `json:"tool"`
 	Key           string              `json:"key"`
