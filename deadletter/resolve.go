@@ -36,8 +36,11 @@ func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions)
 		return &Refused{ID: id, Why: "the result is not JSON"}
 	}
 	return o.change(ctx, id, "resolve", opt.By, opt.Why, string(opt.Verdict), func(r *dedupe.Record, now time.Time) (bool, error) {
-		if r.Letter != schemas.LetterActive {
+		switch {
+		case r.Letter != schemas.LetterActive:
 			return false, &Refused{ID: id, Why: fmt.Sprintf("it is %s", r.Letter), Conflict: true}
+		case r.Outcome == nil || r.Outcome.Status == schemas.Rejected: // it never was a call: there is nothing that could have happened
+			return false, &Refused{ID: id, Why: "the message was refused and is no call", Try: "tollgate dlq discard " + id}
 		}
 		switch opt.Verdict {
 		case Happened:

@@ -16,6 +16,9 @@ import (
 	"tollgate/tools/function"
 )
 
+// free is a dependency that never stands in the way; it goes below the tools.
+const free = "dependencies:\n  free: { breaker: off, quota: { ratio: 1, burst: 10000 } }\n"
+
 // onStream returns how many messages match a subject in a stream.
 func (w *world) onStream(stream, subject string) int {
 	w.t.Helper()

@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"tollgate/control"
+	"tollgate/deadletter"
+	"tollgate/dispatcher"
+	"tollgate/internal/natstest"
+	"tollgate/schemas"
+	"tollgate/tools/function"
+)
+
+// audits returns the actions on the audit stream, in order.
+func (w *world) audits() []string {
+	w.t.Helper()
+	st, err := w.js.Stream(context.Background(), "TOLLGATE_AUDIT")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var actions []string
+	for seq := uint64(1); seq <= st.CachedInfo().State.LastSeq; seq++ {
+		raw, err := st.GetMsg(context.Background(), seq)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		actions = append(actions, raw.Subject[strings.LastIndexByte(raw.Subject, '.')+1:])
+	}
+	return actions
+}
+
+// unknownWorld has one write that never answers, until told to.
+func unknownWorld(t *testing.T) (w *world, s *seen, m msg, letter string) {
+	s = &seen{}
+	w = newWorld(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
+		if s.add(in) == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return map[string]any{"paid": in.Generation}, nil
+	}})
+	m = msg{tool: "pay.never", run: "r", key: "k", body: `{"cents": 500}`}
+	w.publish(m)
+	if o := w.outcome(m, 10*time.Second); o.Status != schemas.UnknownOutcome {
+		t.Fatalf("%s", o.Status)
+	}
+	time.Sleep(100 * time.Millisecond)
+	return w, s, m, w.lettersOf("r")[0].ID
+}
+
+// I10, I14: an operator says that it happened: the result is stored, published and
+// given to whoever asks again; nothing is dispatched.
+func TestResolveHappenedStoresTheResultAndDispatchesNothing(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s, m, id := unknownWorld(t)
+		q := control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Happened, Result: json.RawMessage(`{"paid":true}`), Why: "seen in the bank"}}
+		ask[control.Done](w, control.VerbResolve, q)
+		o := w.outcome(m, 5*time.Second, 1)
+		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":true}` || o.NextAction != schemas.Return || o.Error != nil {
+			t.Errorf("outcome %+v", o)
+		}
+		if again := w.do(m); !again.Repeated || again.ID != o.ID || s.n() != 1 {
+			t.Errorf("asked again: %+v, %d executed", again, s.n())
+		}
+		if p := w.problem(control.VerbResolve, q); p.Code != 409 {
+			t.Errorf("resolved twice: %+v", p)
+		}
+		if l := w.lettersOf("r"); len(l) != 0 {
+			t.Errorf("still active: %+v", l)
+		}
+		if a, e := w.account("r"); a != 1 || e != 1 {
+			t.Errorf("charged %d and %d", a, e)
+		}
+		if got := w.audits(); len(got) != 1 || got[0] != "resolve" {
+			t.Errorf("audit %v", got)
+		}
+		w.verify()
+	})
+}
+
+// I2, I10: it did not happen, so the letter may be replayed, and only by a replay
+// does it run again, once, under the same key.
+func TestResolveDidNotHappenMakesTheLetterReplayable(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s, m, id := unknownWorld(t)
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 || !strings.Contains(p.Try, "resolve") {
+			t.Errorf("an unknown outcome was replayed: %+v", p)
+		}
+		ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.DidNotHappen}})
+		time.Sleep(10 * time.Second)
+		if s.n() != 1 || w.stored(m).Generation != 0 {
+			t.Errorf("resolving dispatched: %d", s.n())
+		}
+		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: id})
+		o := w.outcome(m, 10*time.Second, 1)
+		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":1}` || s.n() != 2 || s.calls[0].Key != s.calls[1].Key || string(s.calls[1].Arguments) != m.body {
+			t.Errorf("replayed: %s %s, %d executed", o.Status, o.Structured, s.n())
+		}
+		if a, e := w.account("r"); a != 2 || e != 2 {
+			t.Errorf("charged %d and %d", a, e)
+		}
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
+			t.Errorf("replayed twice: %+v", p)
+		}
+		w.verify()
+	})
+}
+
+// I14: "we cannot tell" changes nothing but the note.
+func TestResolveUndeterminedKeepsTheLetter(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s, m, id := unknownWorld(t)
+		ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Undetermined, Why: "bank is closed"}})
+		l := w.lettersOf("r")
+		if len(l) != 1 || l[0].State != schemas.LetterActive || !strings.Contains(l[0].Note, "bank is closed") {
+			t.Errorf("letters %+v", l)
+		}
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 {
+			t.Errorf("replay: %+v", p)
+		}
+		if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: "maybe"}}); p.Code != 400 {
+			t.Errorf("no verdict: %+v", p)
+		}
+		if o := w.stored(m); o.Status != schemas.UnknownOutcome || s.n() != 1 {
+			t.Errorf("%s, %d executed", o.Status, s.n())
+		}
+		w.verify()
+	})
+}
+
+// A refused message is no call: its letter can be put aside and taken up again, and
+// it can neither be replayed nor be said to have happened.
+func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		w.publish(msg{tool: "look.up", run: "r", key: "bad key", body: `{"a":1}`})
+		time.Sleep(time.Second)
+		l := w.lettersOf("")
+		if len(l) != 1 || l[0].Reason != schemas.ReasonMalformed {
+			t.Fatalf("letters %+v", l)
+		}
+		id := l[0].ID
+		for _, v := range []deadletter.Verdict{deadletter.Happened, deadletter.DidNotHappen} {
+			if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: v}}); p.Code != 400 {
+				t.Errorf("%s: %+v", v, p)
+			}
+		}
+		ask[control.Done](w, control.VerbDiscard, control.LetterQuery{ID: id, Why: "a typo"})
+		if l := w.lettersOf(""); len(l) != 0 {
+			t.Errorf("discarded: %+v", l)
+		}
+		if p := w.problem(control.VerbDiscard, control.LetterQuery{ID: id}); p.Code != 409 {
+			t.Errorf("discarded twice: %+v", p)
+		}
+		w.stop()
+		w.start()
+		ask[control.Done](w, control.VerbRestore, control.LetterQuery{ID: id})
+		if l := w.lettersOf(""); len(l) != 1 || l[0].State != schemas.LetterActive {
+			t.Errorf("restored: %+v", l)
+		}
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 {
+			t.Errorf("replay: %+v", p)
+		}
+		if got := strings.Join(w.audits(), " "); got != "discard restore" || s.n() != 0 {
+			t.Errorf("audit %s, %d executed", got, s.n())
+		}
+		w.verify()
+	})
+}
+
+// I3, I7, I10: a replay into another run is charged there and nowhere else, keeps
+// key and bytes, and its outcome is the call's.
+func TestAReplayIntoAnotherRunIsPaidThere(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s seen
+		w := newWorld(t, `  send.mail: { function: mail, effect: write, retry_safety: idempotent, dependency: free, policies: [quick] }
+`+free, map[string]function.Func{"mail": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+			if s.add(in) <= 5 { // all of generation 0 and the first of generation 1
+				return nil, function.Transient("BUSY", "busy", time.Second)
+			}
+			return "sent", nil
+		}})
+		limits := map[string]string{schemas.HeaderRunAttempts: "4", schemas.HeaderRunSideEffects: "4"}
+		m := msg{tool: "send.mail", run: "r/child", key: "k", body: `{"to":"a"}`, header: limits}
+		first := w.do(m)
+		if first.Status != schemas.Exhausted {
+			t.Fatalf("%s %s", first.Status, first.Code())
+		}
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: first.Call}); p.Code != 400 || !strings.Contains(p.Try, "--new-run") {
+			t.Errorf("a run without budget paid: %+v", p)
+		}
+		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{NewRun: "ops/repair", Why: "test"}})
+		o := w.outcome(m, 20*time.Second, 1)
+		if o.Status != schemas.Succeeded || len(s.calls) != 6 || o.Run != "ops/repair" {
+			t.Errorf("%s %s in run %s after %d executions", o.Status, o.Code(), o.Run, s.n())
+		}
+		for _, c := range s.calls {
+			if c.Key != first.Call || string(c.Arguments) != m.body {
+				t.Errorf("I7: %+v", c)
+			}
+		}
+		for path, want := range map[string]int{"r": 4, "r/child": 4, "ops": 2, "ops/repair": 2} {
+			if a, e := w.account(path); a != want || e != want {
+				t.Errorf("%s: charged %d and %d, want %d", path, a, e, want)
+			}
+		}
+		if again := w.do(m); !again.Repeated || again.ID != o.ID || s.n() != 6 {
+			t.Errorf("asked again under the old run: %+v", again)
+		}
+		w.verify()
+	})
+}
