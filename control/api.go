@@ -82,7 +82,8 @@ type Status struct {
 	Abandoned     int64          `json:"abandoned"`
 	Letters       int            `json:"letters"` // active dead letters
 	OldestLetter  time.Time      `json:"oldest_letter,omitzero"`
-	ClockOffsetMS int64          `json:"clock_offset_ms"` // of the server against this process
+	LettersError  string         `json:"letters_error,omitempty"` // why they could not be counted
+	ClockOffsetMS int64          `json:"clock_offset_ms"`         // of the server against this process
 	Paused        []string       `json:"paused,omitempty"`
 }
 

@@ -197,9 +197,13 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	for _, name := range s.cfg.Streams {
 		st.Streams = append(st.Streams, s.stream(ctx, name, &st))
 	}
-	err := s.cfg.Letters.Store.Oldest(ctx, s.cfg.Ledger, deadletter.Filter{}, &st.Letters, &st.OldestLetter)
+	// Status is what one looks at when a part is broken, so a broken part is shown in
+	// it and never fails it.
+	if err := s.cfg.Letters.Store.Oldest(ctx, s.cfg.Ledger, deadletter.Filter{}, &st.Letters, &st.OldestLetter); err != nil {
+		st.LettersError, st.Ready = err.Error(), false
+	}
 	st.Paused = slices.Sorted(maps.Keys(s.cfg.Ledger.Pauses()))
-	return st, err
+	return st, nil
 }
 
 func (s *Server) stream(ctx context.Context, name string, st *Status) StreamStatus {
