@@ -81,14 +81,14 @@ func (v *verifier) addUp(ctx context.Context, limits, sums *control.Check, only 
 		}
 		if before[key] != spent(run) {
 			doubtful[key] = nil // it moves
-		} else if faults := v.unlike(run, own); len(faults) > 0 {
+		} else if faults := v.unlike(run, own[key]); len(faults) > 0 {
 			doubtful[key] = faults
 		}
 		return ctx.Err() == nil
 	})
-	for path := range own {
-		if key := runKey(path.tenant, schemas.Root(path.run)); !seen[key] && (only == nil || only[key]) {
-			doubtful[key] = []string{fmt.Sprintf("run %s of tenant %s has attempts recorded and no account", schemas.Root(path.run), path.tenant)}
+	for key := range own {
+		if !seen[key] && (only == nil || only[key]) {
+			doubtful[key] = []string{fmt.Sprintf("run %s has attempts recorded and no account", key)}
 		}
 	}
 	return doubtful, err
@@ -116,13 +116,11 @@ func (v *verifier) spending() (map[string]string, error) {
 	return all, err
 }
 
-// payer is a run path of a tenant.
-type payer struct{ tenant, run string }
-
-// recorded adds up the attempts of all records by who paid for them. A live record
-// may settle while the walk is on its way and come a second time: once counts.
-func (v *verifier) recorded(ctx context.Context) (map[payer]recorded, error) {
-	own, live := map[payer]recorded{}, map[string]bool{}
+// recorded adds up the attempts of all records by run and by the path that paid for
+// them. A live record may settle while the walk is on its way and come a second
+// time: once counts.
+func (v *verifier) recorded(ctx context.Context) (map[string]map[string]recorded, error) {
+	own, live := map[string]map[string]recorded{}, map[string]bool{}
 	err := v.Ledger.Records(0, func(seq uint64, r *dedupe.Record) bool {
 		if seq == math.MaxUint64 {
 			live[r.Call] = true
@@ -131,13 +129,17 @@ func (v *verifier) recorded(ctx context.Context) (map[payer]recorded, error) {
 		}
 		for _, a := range r.Attempts {
 			path, write := r.PaidBy(a.Generation)
-			sum := own[payer{r.Tenant, path}]
+			key := runKey(r.Tenant, schemas.Root(path))
+			if own[key] == nil {
+				own[key] = map[string]recorded{}
+			}
+			sum := own[key][path]
 			sum.attempts++
 			if write && !a.Reconcile && a.Phase != classify.NotSent.String() {
 				sum.effects++
 			}
 			sum.trimmed = sum.trimmed || len(r.Attempts) >= dedupe.MaxAttemptsKept
-			own[payer{r.Tenant, path}] = sum
+			own[key][path] = sum
 		}
 		return ctx.Err() == nil
 	})
@@ -174,12 +176,12 @@ func overspent(run *budget.Run) (faults []string) {
 // unlike says where the charges of a run are not what its records say. A run older
 // than the retention may have lost records, and then has only to have charged as
 // much as is left.
-func (v *verifier) unlike(run *budget.Run, own map[payer]recorded) (faults []string) {
+func (v *verifier) unlike(run *budget.Run, own map[string]recorded) (faults []string) {
 	for _, path := range slices.Sorted(maps.Keys(run.Accounts)) {
 		a := run.Accounts[path]
 		var sum recorded
 		for p, r := range own {
-			if p.tenant == run.Tenant && (p.run == path || strings.HasPrefix(p.run, path+"/")) {
+			if p == path || strings.HasPrefix(p, path+"/") {
 				sum = recorded{sum.attempts + r.attempts, sum.effects + r.effects, sum.trimmed || r.trimmed}
 			}
 		}

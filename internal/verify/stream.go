@@ -41,23 +41,28 @@ func resultStored(ctx context.Context, v *verifier, r *dedupe.Record) (string, e
 	if v.expired(r.Settled) {
 		return "", nil
 	}
-	// What is not owed now has been stored, so that the stream read below has it.
-	owed := v.owesResult(r.Call)
+	fault, err := v.resultIs(ctx, r)
+	if err != nil || fault == "" || v.owesResult(r.Call) {
+		return "", err
+	}
+	// What is not owed by now has been stored, so that a second look must find it.
+	return v.resultIs(ctx, r)
+}
+
+func (v *verifier) resultIs(ctx context.Context, r *dedupe.Record) (fault string, err error) {
 	m, err := last(ctx, v.results, v.Subjects.Result(r.Tenant, r.Root, r.Call))
 	if err != nil {
 		return "", err
 	}
-	var o told
-	if m != nil {
-		if err := json.Unmarshal(m.Data, &o); err != nil {
-			return fmt.Sprintf("the stored result of call %s cannot be read: %v", r.Call, err), nil
-		}
-	}
-	switch {
-	case m != nil && o.ID == r.Outcome.ID, m != nil && o.Generation > r.Generation, owed:
-		return "", nil
-	case m == nil:
+	if m == nil {
 		return fmt.Sprintf("call %s ended %s, and the results stream has nothing of it", r.Call, r.Outcome.Status), nil
+	}
+	var o told
+	if err := json.Unmarshal(m.Data, &o); err != nil {
+		return fmt.Sprintf("the stored result of call %s cannot be read: %v", r.Call, err), nil
+	}
+	if o.ID == r.Outcome.ID || o.Generation > r.Generation {
+		return "", nil
 	}
 	return fmt.Sprintf("call %s ended with outcome %s, and the results stream holds %s", r.Call, r.Outcome.ID, o.ID), nil
 }
