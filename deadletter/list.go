@@ -143,7 +143,7 @@ func (s *Store) Each(ctx context.Context, do func(schemas.Letter)) error {
 	}
 	last := st.CachedInfo().State.LastSeq
 	for seq := uint64(0); seq < last; {
-		batch, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))
+		batch, err := c.FetchNoWait(500) // everything up to last is there: waiting for a full batch only costs time
 		if err != nil {
 			return err
 		}
