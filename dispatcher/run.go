@@ -182,22 +182,26 @@ func checkResult(t *Tool, v classify.Verdict) classify.Verdict {
 	return v
 }
 
-// fitOutcome keeps an answer small enough for an outcome to be published. The text
-// beside a structured result repeats it, so it goes first; an answer that is still
-// too large is terminal, and never asked for again.
+// fitOutcome keeps an answer small enough for an outcome to be published; one that
+// is not would be owed for ever. What counts is the size as written: JSON in an
+// outcome has <, > and & in six bytes each. The text beside a structured result
+// repeats it, so it goes first; a result that is still too large is terminal, and
+// never asked for again.
 func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
-	text, err := json.Marshal(v.Content)
-	if err == nil && len(text)+len(v.Structured) <= limit {
+	text, errText := json.Marshal(v.Content)
+	doc, errDoc := json.Marshal(v.Structured)
+	switch err := errors.Join(errText, errDoc); {
+	case err == nil && len(text)+len(doc) <= limit:
 		return v
-	}
-	if v.Structured != nil && len(v.Structured) <= limit {
+	case err == nil && v.Structured != nil && len(doc) <= limit:
 		v.Content = []schemas.Content{{Type: "text", Text: "The result is in the field structured; it is too large to be repeated here."}}
 		return v
+	case !v.OK(): // what failed stays what it was
+		v.Content, v.Structured = nil, nil
+		return v
 	}
-	size := len(text) + len(v.Structured)
-	sum := sha256.Sum256(append(text, v.Structured...))
 	return classify.Refused(classify.Answered, schemas.CodeResultTooLarge,
-		fmt.Sprintf("the result takes %d bytes as an outcome, more than the %d that can be published (sha256 %x)", size, limit, sum))
+		fmt.Sprintf("the result takes %d bytes as an outcome, more than the %d that can be published (SHA-256 %x)", len(text)+len(doc), limit, sha256.Sum256(append(text, doc...))))
 }
 
 // explain names our own reason for ending an attempt that then had no answer.
@@ -231,7 +235,7 @@ func (d *Dispatcher) reconcile(ctx context.Context, r *dedupe.Record, q *schemas
 	in.Tool, in.Arguments = hook.Name, args
 	ctx, stop := context.WithTimeoutCause(ctx, r.Terms.Timeout, ErrTimeout)
 	defer stop()
-	return happened(d.execute(ctx, hook, in))
+	return fitOutcome(happened(d.execute(ctx, hook, in)), d.cfg.MaxOutcome)
 }
 
 // happened turns the hook's answer into a verdict on the call itself.
