@@ -49,6 +49,10 @@ func (d *Dispatcher) gather(dl Delivery, now time.Time) *call {
 		c.malformed = err
 		return c
 	}
+	if dl.Endpoint { // what was filled in travels with the call from here on
+		c.request.Header.Set(schemas.HeaderKey, c.request.Key)
+		c.request.Header.Set(schemas.HeaderDeadline, c.request.Deadline.Format(time.RFC3339Nano))
+	}
 	if c.tooLarge = len(dl.Body) > d.cfg.MaxBody; c.tooLarge {
 		return c
 	}
@@ -128,7 +132,12 @@ func (c *call) source(r *dedupe.Record) gate.Source {
 		return gate.Carrier
 	case c.Retry:
 		return gate.Stale
-	case c.Origin.Stream != r.Origin.Stream || c.Origin.Sequence > r.Origin.Sequence:
+	case c.Origin.Stream != r.Origin.Stream:
+		if c.Origin.Time.After(r.Origin.Time) {
+			return gate.Submission
+		}
+		return gate.Stale // it came before what the record came from: somebody has asked again since, another way
+	case c.Origin.Sequence > r.Origin.Sequence:
 		return gate.Submission
 	case c.Origin.Sequence == r.Origin.Sequence && r.OnLane:
 		return gate.Carrier
@@ -183,24 +192,35 @@ func (c *call) facts(v dedupe.View, a *admission, now time.Time, p *permit) gate
 	return f
 }
 
+// payer is the run path that a generation is charged to, with the limits that the
+// message names for it: its own run, unless an operator has moved the call to
+// another, which then goes on paying.
+func (c *call) payer(r *dedupe.Record) (string, budget.Named) {
+	if r != nil && schemas.Root(r.Run) != schemas.Root(c.request.Run) {
+		return r.Run, budget.Named{}
+	}
+	return c.request.Run, budget.Named(c.request.Limits)
+}
+
 // freshFacts are those of a call that would be its generation's first attempt.
 func (c *call) freshFacts(v dedupe.View, a *admission, now time.Time, f *gate.BeforeFacts) {
 	if c.tool == nil || !c.allowed {
 		return
 	}
 	t := Terms(c.tool, c.policy, c.deadline.Sub(c.published))
+	path, named := c.payer(v.Record)
 	if a.run == nil {
-		a.run = budget.New(c.Tenant, schemas.Root(c.request.Run), c.published)
+		a.run = budget.New(c.Tenant, schemas.Root(path), c.published)
 	}
-	err := a.run.Open(c.request.Run, budget.Named(c.request.Limits), t.Run, now)
+	err := a.run.Open(path, named, t.Run, now)
 	f.TooManyAccounts = errors.Is(err, budget.ErrTooManyAccounts)
-	f.Cancelled = a.run.Cancelled(c.request.Run)
+	f.Cancelled = a.run.Cancelled(path)
 	f.Unsafe = t.UnsafeAt(now, time.Time{})
 	f.Forgotten = f.Unsafe && (c.Retry || c.published.Before(v.Horizon)) // a retry whose record is gone has run before
 	f.AttemptsLeft = t.Attempts > 0
-	f.Budget = a.run.Check(c.request.Run, t.Write())
+	f.Budget = a.run.Check(path, t.Write())
 	f.FirstAttempt, f.BadArguments, f.RepairsLeft = true, c.badArgs != nil, a.run.Repairs < t.MaxRepairs
-	a.fit(f, now, t, c.deadline, c.request.Run)
+	a.fit(f, now, t, c.deadline, path)
 }
 
 // waitingFacts are those of a call that has a record and terms of its own.

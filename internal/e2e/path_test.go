@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
 	"tollgate/control"
+	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
@@ -61,5 +63,35 @@ func TestACallGoesInAndOneOutcomeComesOut(t *testing.T) {
 		if !st.Ready || st.Owed != 0 {
 			t.Errorf("status %+v", st)
 		}
+	})
+}
+
+// A call that the endpoint completed (key and deadline left out) must still be a
+// whole request when it is retried: its carrier once was refused as malformed.
+func TestI12AnEndpointCallWithoutKeyAndDeadlineIsRetried(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s seen
+		w := newWorld(t, readTool, map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+			if s.add(in) < 3 {
+				return nil, function.Transient("BUSY", "busy", 0)
+			}
+			return "found", nil
+		}})
+		n := msg{tool: "look.up", run: "r"}.build()
+		n.Subject = "tollgate.do.default.look.up"
+		n.Header.Del(schemas.HeaderKey)
+		n.Header.Del(schemas.HeaderDeadline)
+		r, err := w.nc.RequestMsg(n, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o schemas.Outcome
+		if err := json.Unmarshal(r.Data, &o); err != nil || o.Status != schemas.Succeeded || s.n() != 3 {
+			t.Errorf("%v: %s %s after %d executions", err, o.Status, o.Code(), s.n())
+		}
+		if p := ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{}); p.Total != 0 {
+			t.Errorf("letters: %+v", p.Letters)
+		}
+		w.verify()
 	})
 }
