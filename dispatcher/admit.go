@@ -101,8 +101,9 @@ func (d *Dispatcher) commitBefore(ctx context.Context, c *call, p *permit) (*adm
 // open returns the record a fresh call starts with, or the next generation of a
 // released one.
 func (c *call) open(v dedupe.View, now time.Time) *dedupe.Record {
+	payer, _ := c.payer(v.Record)
 	r := &dedupe.Record{
-		Call: c.id, Tenant: c.Tenant, Lane: c.Lane, Root: schemas.Root(c.request.Run), Run: c.request.Run, Tool: c.Tool,
+		Call: c.id, Tenant: c.Tenant, Lane: c.Lane, Root: schemas.Root(c.request.Run), Run: payer, Tool: c.Tool,
 		Key: c.request.Key, DownstreamKey: c.id, Fingerprint: c.fingerprint, ToolCallID: c.request.ToolCallID,
 		Published: c.published, Deadline: c.deadline, Origin: c.Origin,
 		Terms: Terms(c.tool, c.policy, c.deadline.Sub(c.published)),
