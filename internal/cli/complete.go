@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollgate/control"
+	"tollgate/deadletter"
+)
+
+// complete offers fixed values for a flag.
+func complete(c *cobra.Command, flag string, values ...string) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic("cli: " + err.Error()) // the flag was not declared
+	}
+}
+
+// completionTime bounds what a shell waits for when a key is pressed.
+const completionTime = 300 * time.Millisecond
+
+// live runs a completion against the dispatcher. Without one there is nothing to
+// offer, which is no error.
+func (s *shell) live(c *cobra.Command, ask func(ctx context.Context) []string) ([]string, cobra.ShellCompDirective) {
+	s.timeout = completionTime
+	if err := s.start(c, nil); err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	return ask(ctx), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (s *shell) completeTools(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return s.live(c, func(ctx context.Context) []string {
+		p, err := ask[control.ToolsPage](ctx, s, control.VerbToolsList, control.Empty{})
+		if err != nil {
+			return nil
+		}
+		var out []string
+		for _, t := range p.Tools {
+			out = append(out, fmt.Sprintf("%s\t%s %s", t.Name, t.Kind, t.Effect))
+		}
+		return out
+	})
+}
+
+func (s *shell) completeLetters(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return s.live(c, func(ctx context.Context) []string {
+		p, err := ask[deadletter.Page](ctx, s, control.VerbLetterList, deadletter.Filter{State: "all", Limit: 50})
+		if err != nil {
+			return nil
+		}
+		var out []string
+		for _, l := range p.Letters {
+			out = append(out, fmt.Sprintf("%s\t%s %s", l.ID, l.Tool, l.Reason))
+		}
+		return out
+	})
+}
+
+// exactly and between count arguments and say in words what is missing.
+func exactly(n int, what string) cobra.PositionalArgs { return between(n, n, what) }
+
+func between(least, most int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage("name "+what, c.UseLine())
+		case len(args) > most:
+			return usage(fmt.Sprintf("too many arguments: %s", quoted(args[most])), c.UseLine())
+		}
+		return nil
+	}
+}

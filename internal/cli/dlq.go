@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"tollgate/control"
+	"tollgate/deadletter"
+)
+
+func (s *shell) dlqCommand() *cobra.Command {
+	c := group("dlq", "Dead letters: find, understand, replay, resolve, discard",
+		s.groupsCommand(), s.lettersCommand(), s.letterCommand(), s.replayCommand(), s.resolveCommand(), s.discardCommand(), s.restoreCommand())
+	c.Long = "A dead letter is a call that did not end well: it keeps the request, every attempt, and the reason.\n" +
+		"IDs may be shortened to any unambiguous beginning of at least four characters; - reads them from standard input."
+	return c
+}
+
+func (s *shell) groupsCommand() *cobra.Command {
+	var f letterFilter
+	var by string
+	c := &cobra.Command{Use: "groups", Short: "What the dead letters died of, the largest group first", Args: cobra.NoArgs,
+		Example: "  tollgate dlq groups\n  tollgate dlq groups --by tool --since 24h",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.read(s); err != nil {
+				return err
+			}
+			p, err := ask[control.GroupsPage](c.Context(), s, control.VerbGroups, control.GroupsQuery{Filter: f.Filter, By: by})
+			if err != nil {
+				return err
+			}
+			return s.printGroups(p, f.empty())
+		}}
+	f.flags(c)
+	c.Flags().StringVar(&by, "by", "", "fingerprint, tool, reason, run or code (default fingerprint)")
+	complete(c, "by", deadletter.GroupKeys...)
+	return c
+}
+
+func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
+	if s.json {
+		if p.Groups == nil {
+			p.Groups = []deadletter.Group{}
+		}
+		return s.printJSON("DeadLetterGroupList", p)
+	}
+	if len(p.Groups) == 0 {
+		s.noLetters(everything)
+		return nil
+	}
+	s.say("%s in %s", count(p.Total, "dead letter"), count(len(p.Groups), "group"))
+	g := &grid{heads: []string{"GROUP", "COUNT", "TOOL", "REASON", "CODE", "RUNS", "FIRST", "LAST", "ERROR"}}
+	unknown := false
+	for _, x := range p.Groups {
+		unknown = unknown || x.Reason == "unknown_outcome"
+		g.add(x.ID, strconv.Itoa(x.Count), cmpOr(x.Tool, "(several)"), cmpOr(x.Reason, "(several)"), x.Code, strconv.Itoa(x.Runs), s.ago(x.First), s.ago(x.Last), s.clipped(x.Error))
+	}
+	s.printGrid(g)
+	if unknown {
+		s.say("unknown_outcome: the tool may already have acted; a bulk replay leaves these out unless told --include-unknown")
+	}
+	if top := p.Groups[0]; top.By == "fingerprint" {
+		s.next("tollgate dlq ls --group "+top.ID, "tollgate dlq replay --group "+top.ID+" --dry-run")
+	}
+	return nil
+}
+
+// clipped shortens a long text on a terminal only: scripts get it whole.
+func (s *shell) clipped(text string) string {
+	if s.outTTY {
+		return clip(oneLine(text), 60)
+	}
+	return text
+}
+
+func (s *shell) noLetters(everything bool) {
+	if everything {
+		s.say("No dead letters. Calls that cannot be finished would be here.")
+		s.next("tollgate calls ls", "tollgate dlq ls --state all")
+		return
+	}
+	s.say("No dead letters match.")
+	s.next("tollgate dlq groups", "the same with --state all")
+}
+
+func (s *shell) lettersCommand() *cobra.Command {
+	var f letterFilter
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List dead letters, the newest first", Args: cobra.NoArgs,
+		Example: "  tollgate dlq ls --tool 'crm.*' --since 2h\n  tollgate dlq ls --reason unknown_outcome --json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := f.read(s); err != nil {
+				return err
+			}
+			p, err := s.letters(c.Context(), f)
+			if err != nil {
+				return err
+			}
+			return s.printLetters(p, f.empty())
+		}}
+	f.flags(c)
+	f.pageFlags(c)
+	return c
+}
+
+func (s *shell) printLetters(p deadletter.Page, everything bool) error {
+	if s.json {
+		if p.Letters == nil {
+			p.Letters = p.Letters[:0:0]
+		}
+		return s.printJSON("DeadLetterList", p)
+	}
+	if len(p.Letters) == 0 {
+		s.noLetters(everything)
+		return nil
+	}
+	g := &grid{heads: []string{"ID", "DIED", "STATE", "TOOL", "REASON", "CODE", "TRIES", "RUN", "KEY", "ERROR"}}
+	for _, l := range p.Letters {
+		g.add(s.short(l.ID), s.ago(l.DiedAt), string(l.State), l.Tool, l.Reason, l.Code, strconv.Itoa(l.Attempts), l.Run, l.Key, s.clipped(l.Message))
+	}
+	s.printGrid(g)
+	if len(p.Letters) < p.Total {
+		more := ""
+		if p.Next != 0 {
+			more = fmt.Sprintf("   more: --cursor %d   all: --all", p.Next)
+		}
+		s.say("showing %d of %d%s", len(p.Letters), p.Total, more)
+	}
+	id := s.short(p.Letters[0].ID)
+	s.next("tollgate dlq show "+id, "tollgate dlq replay "+id)
+	return nil
+}

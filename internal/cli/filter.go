@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollgate/control"
+	"tollgate/deadletter"
+	"tollgate/schemas"
+)
+
+// letterFilter is the filter that every dlq command shares. It is the scope of
+// what is listed, and of what a bulk operation acts on.
+type letterFilter struct {
+	deadletter.Filter
+	since, until, cursor string
+	all                  bool
+}
+
+func (f *letterFilter) flags(c *cobra.Command) {
+	fs := c.Flags()
+	fs.StringVar(&f.Tool, "tool", "", "tool, or a glob such as 'crm.*'")
+	fs.StringVar(&f.Reason, "reason", "", "why it is a dead letter: "+strings.Join(schemas.Reasons, ", "))
+	fs.StringVar(&f.Code, "code", "", "error code")
+	fs.StringVar(&f.Run, "run", "", "run path, and everything below it")
+	fs.StringVar(&f.Call, "call", "", "call ID or its beginning")
+	fs.StringVar(&f.Key, "key", "", "idempotency key")
+	fs.StringVar(&f.Group, "group", "", "group, from tollgate dlq groups")
+	fs.StringVar(&f.Error, "error", "", "text within the error message")
+	fs.StringVar(&f.State, "state", "", "active, replaying, resolved, discarded or all (default active)")
+	fs.StringVar(&f.since, "since", "", "died at or after: RFC 3339, or an age such as 2h or 3d")
+	fs.StringVar(&f.until, "until", "", "died before: RFC 3339, or an age")
+	complete(c, "reason", schemas.Reasons...)
+	complete(c, "state", "active", "replaying", "resolved", "discarded", "all")
+}
+
+// pageFlags are for lists.
+func (f *letterFilter) pageFlags(c *cobra.Command) {
+	c.Flags().IntVar(&f.Limit, "limit", 50, "most entries")
+	c.Flags().StringVar(&f.cursor, "cursor", "", "go on after the page that named this cursor")
+	c.Flags().BoolVar(&f.all, "all", false, "every page")
+}
+
+// read turns what was typed into a filter that is fixed in time.
+func (f *letterFilter) read(s *shell) error {
+	f.Tenant = s.tenant
+	var err error
+	if f.Since, err = s.instant("--since", f.since); err != nil {
+		return err
+	}
+	if f.Until, err = s.instant("--until", f.until); err != nil {
+		return err
+	}
+	if f.cursor != "" {
+		if f.Before, err = strconv.ParseUint(f.cursor, 10, 64); err != nil {
+			return usage("--cursor "+quoted(f.cursor)+" is not a cursor", "the one that the page before has printed")
+		}
+	}
+	if f.Limit < 0 {
+		return usage("--limit must not be negative", "--limit 50")
+	}
+	if err := f.Check(); err != nil {
+		return usage(strings.ReplaceAll(err.Error(), "\n", "; "), "tollgate dlq ls --help")
+	}
+	return nil
+}
+
+// empty reports whether the filter would take every active letter.
+func (f *letterFilter) empty() bool {
+	return f.Tool == "" && f.Reason == "" && f.Code == "" && f.Run == "" && f.Call == "" && f.Key == "" && f.Group == "" &&
+		f.Error == "" && f.State == "" && f.since == "" && f.until == ""
+}
+
+var agePattern = regexp.MustCompile(`^(\d+)d(.*)$`)
+
+// instant reads an RFC 3339 time, or an age counted back from now.
+func (s *shell) instant(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t.UTC(), nil
+	}
+	days, rest := 0, text
+	if m := agePattern.FindStringSubmatch(text); m != nil {
+		days, _ = strconv.Atoi(m[1])
+		rest = m[2]
+	}
+	age := time.Duration(0)
+	if rest != "" {
+		var err error
+		if age, err = time.ParseDuration(rest); err != nil || age < 0 {
+			return time.Time{}, usage(flag+" "+quoted(text)+" is neither a time nor an age", flag+" 2026-11-30T12:00:00Z, 2h or 3d")
+		}
+	}
+	return s.now().Add(-age).AddDate(0, 0, -days).UTC(), nil
+}
+
+// letters reads every page, or one.
+func (s *shell) letters(ctx context.Context, f letterFilter) (deadletter.Page, error) {
+	if f.all {
+		f.Limit = 500
+	}
+	p, err := ask[deadletter.Page](ctx, s, control.VerbLetterList, f.Filter)
+	for f.all && err == nil && p.Next != 0 {
+		f.Before = p.Next
+		var more deadletter.Page
+		more, err = ask[deadletter.Page](ctx, s, control.VerbLetterList, f.Filter)
+		p.Letters, p.Next = append(p.Letters, more.Letters...), more.Next
+	}
+	return p, err
+}
+
+// ids returns the IDs named on the command line; a single "-" reads them from
+// standard input, the first word of each line.
+func (s *shell) ids(args []string) ([]string, error) {
+	if len(args) != 1 || args[0] != "-" {
+		return args, nil
+	}
+	var out []string
+	scan := bufio.NewScanner(s.stdin)
+	for scan.Scan() {
+		if words := strings.Fields(scan.Text()); len(words) > 0 {
+			out = append(out, words[0])
+		}
+	}
+	if err := scan.Err(); err != nil {
+		return nil, fmt.Errorf("read IDs from standard input: %w", err)
+	}
+	if len(out) == 0 {
+		return nil, &fault{code: exitNotFound, what: "there are no IDs on standard input", try: "one ID a line"}
+	}
+	return out, nil
+}

@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tollgate/control"
+	"tollgate/schemas"
+)
+
+func (s *shell) letterCommand() *cobra.Command {
+	return &cobra.Command{Use: "show ID", Short: "Everything about one dead letter, and what to do about it", Args: exactly(1, "a dead letter's ID"),
+		ValidArgsFunction: s.completeLetters,
+		RunE: func(c *cobra.Command, args []string) error {
+			l, err := ask[schemas.Letter](c.Context(), s, control.VerbLetterShow, control.IDQuery{ID: args[0]})
+			if err != nil {
+				return err
+			}
+			if s.json {
+				return s.printJSON("DeadLetter", l)
+			}
+			s.printLetter(&l)
+			return nil
+		}}
+}
+
+func (s *shell) printLetter(l *schemas.Letter) {
+	s.line("%s  %s  %s%s", l.ID, l.Tool, l.Reason, suffix("  ", string(l.State)))
+	s.line("  died      %s (%s)", s.at(l.DiedAt), s.ago(l.DiedAt))
+	s.line("  error     %s", oneLine(l.Code+suffix(": ", l.Message)))
+	s.line("  call      %s  generation %d  lane %s  tenant %s", l.Call, l.Generation, l.Lane, l.Tenant)
+	s.line("  run       %s  key %s", oneLine(l.Run), oneLine(l.Key))
+	s.line("  deadline  %s", s.at(l.Deadline))
+	s.line("  origin    %s#%d  %s", l.Origin.Stream, l.Origin.Sequence, oneLine(l.Origin.Subject))
+	if o := l.Outcome; o != nil {
+		s.line("  budget    attempts %s, side effects %s", used(o.Budget.Attempts), used(o.Budget.SideEffects))
+	}
+	if l.Note != "" {
+		s.line("  note      %s", oneLine(l.Note))
+	}
+	if l.Truncated {
+		s.line("  truncated: headers or the outcome were cut so that the letter could be stored")
+	}
+	if l.Outcome != nil {
+		s.printTimeline(l.Outcome.Attempts)
+	}
+	switch {
+	case l.BodyLost:
+		s.line("ARGUMENTS  lost")
+	default:
+		s.line("ARGUMENTS (%s)", count(len(l.Arguments), "byte"))
+		s.line("%s", indented([]byte(l.Arguments)))
+	}
+	if l.NextStep != "" {
+		s.say("what to do: %s", l.NextStep)
+	}
+	id := s.short(l.ID)
+	switch {
+	case l.State == schemas.LetterDiscarded:
+		s.next("tollgate dlq restore " + id)
+	case l.State != schemas.LetterActive:
+		s.next("tollgate calls show " + s.short(l.Call))
+	case l.Reason == schemas.ReasonUnknownOutcome:
+		s.next("tollgate dlq resolve "+id+" --happened", "tollgate dlq resolve "+id+" --did-not-happen", "tollgate calls show "+s.short(l.Call))
+	default:
+		s.next("tollgate dlq replay "+id, "tollgate dlq discard "+id, "tollgate calls show "+s.short(l.Call))
+	}
+}
+
+// suffix is text after a separator, or nothing.
+func suffix(separator, text string) string {
+	if text == "" {
+		return ""
+	}
+	return separator + text
+}
+
+func used(u schemas.Usage) string {
+	if u.Limit < 0 {
+		return fmt.Sprint(u.Used)
+	}
+	return fmt.Sprintf("%d of %d", u.Used, u.Limit)
+}
+
+// indented shows JSON for reading, its numbers as written. Other bytes stay as they are.
+func indented(body []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, body, "  ", "  ") != nil {
+		return "  " + strings.TrimSpace(string(body))
+	}
+	return "  " + out.String()
+}

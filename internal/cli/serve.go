@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"tollgate/internal/app"
+	"tollgate/internal/config"
+)
+
+// serving are the flags of the commands that run a dispatcher.
+type serving struct {
+	verbose, recover bool
+	urlFile          string
+}
+
+func (v *serving) flags(c *cobra.Command) {
+	c.Flags().StringVar(&v.urlFile, "url-file", "", "write the server's address to this file once it serves")
+	_ = c.Flags().MarkHidden("url-file")
+}
+
+func (s *shell) serveCommand() *cobra.Command {
+	var v serving
+	var path string
+	c := &cobra.Command{Use: "serve", Short: "Run a dispatcher as the configuration says", Args: cobra.NoArgs,
+		Long: "Runs until SIGTERM or SIGINT: then nothing new is taken, and running calls may finish within\n" +
+			"limits.shutdown_grace. A second signal ends it at once, and the next start recovers what was running.",
+		Example: "  tollgate config init && tollgate serve -c tollgate.yaml",
+		RunE: func(c *cobra.Command, _ []string) error {
+			cfg, err := s.loadConfig(path)
+			if err != nil {
+				return err
+			}
+			if v.verbose {
+				fmt.Fprintf(s.stderr, "%s\n", config.Effective(cfg))
+			}
+			return s.serve(c.Context(), v, app.Options{Config: cfg, Log: s.logger(cfg, s.stderr), Version: version(), Recover: v.recover})
+		}}
+	v.flags(c)
+	f := c.Flags()
+	f.StringVarP(&path, "config", "c", defaultConfig, "the configuration file")
+	f.BoolVarP(&v.verbose, "verbose", "v", false, "show the configuration as it holds, secrets masked")
+	f.BoolVar(&v.recover, "recover", false, "this ledger file is the true one from now on, though it is older, foreign or new: calls it does not know and that must not be repeated become unknown outcomes")
+	return c
+}
+
+// serve runs a dispatcher until the context ends.
+func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
+	began := time.Now()
+	if v.urlFile != "" { // of an earlier life
+		_ = os.Remove(v.urlFile)
+	}
+	a, err := app.Start(ctx, o)
+	if err != nil {
+		return &fault{code: exitFailure, what: "the dispatcher did not start", why: err.Error(), cause: err}
+	}
+	s.say("server   %s", a.ClientURL())
+	s.say("ready in %s, serving %s", brief(time.Since(began)), count(len(o.Config.Tools), "tool"))
+	if err := announce(v.urlFile, a.ClientURL()); err != nil {
+		o.Log.Error().Err(err).Msg("the address was not written")
+	}
+	if err := a.Wait(); err != nil {
+		return &fault{code: exitFailure, what: "the dispatcher stopped", why: err.Error(), cause: err}
+	}
+	s.say("stopped in order")
+	return nil
+}
+
+// announce writes the address where a script waits for it: whole or not at all.
+func announce(path, url string) error {
+	if path == "" {
+		return nil
+	}
+	if err := os.WriteFile(path+".new", []byte(url+"\n"), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", filepath.Clean(path))
+}
+
+// logger is the log as configured: for people on a terminal, JSON elsewhere.
+func (s *shell) logger(c *config.Config, to io.Writer) zerolog.Logger {
+	level, err := zerolog.ParseLevel(c.Log.Level)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	if c.Log.Format == "console" || c.Log.Format == "auto" && to == s.stderr && s.errTTY {
+		to = zerolog.ConsoleWriter{Out: to, TimeFormat: "15:04:05.000", NoColor: s.env("NO_COLOR") != "" || s.color == "never"}
+	}
+	return zerolog.New(to).Level(level).With().Timestamp().Logger()
+}
