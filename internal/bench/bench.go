@@ -1,0 +1,171 @@
+// Package bench measures what a call costs: the whole dispatcher against the least
+// that any design on JetStream has to do, on the same server, in the same run.
+//
+// It tunes nothing: what it runs is what `tollgate serve` runs, with an embedded
+// server, real files and the given sync. Its numbers are of this machine only.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Options say what to measure.
+type Options struct {
+	Calls          int           // a run; 0: 2000
+	Sync           time.Duration // of server and ledger; 0: always, every write is on the disk before it counts
+	Retained       int           // settled calls that the ledger holds beforehand
+	PendingRetries int           // calls that wait for an attempt an hour away
+	Tool           string        // function or http; "": function
+	Via            string        // calls: the stream; do: the request/reply endpoint; "": calls
+	InFlight       int           // 0: 16 publishers, or 128 requests via do
+	Dir            string        // for the files; "": a temporary one, removed at the end
+	Rounds         int           // product and floor alternate so often; 0: 5
+	Progress       func(string)  // told what is done now; nil: nobody
+}
+
+// Report is what was measured. A rate is the median of all rounds.
+type Report struct {
+	Calls             int     `json:"calls"`             // a run
+	CallsPerS         float64 `json:"calls_per_s"`       // publish to settled outcome
+	FloorCallsPerS    float64 `json:"floor_calls_per_s"` // bare JetStream: publish, consume, publish a result, ack
+	Ratio             float64 `json:"ratio"`             // of the two, round by round
+	P50MS             float64 `json:"p50_ms"`            // with one call in flight
+	P99MS             float64 `json:"p99_ms"`
+	FloorP50MS        float64 `json:"floor_p50_ms"`
+	FsyncP50MS        float64 `json:"fsync_p50_ms"` // append 4 KiB and sync
+	CPUPerCallUS      float64 `json:"cpu_us_per_call"`
+	LedgerBytes       float64 `json:"ledger_bytes_per_call"` // growth of the compacted file
+	LedgerUncompacted float64 `json:"ledger_bytes_per_call_uncompacted"`
+	RSSMB             float64 `json:"rss_mb"`
+	Sync              string  `json:"sync"`
+	RetainedKeys      int     `json:"retained_keys"`
+	PendingRetries    int     `json:"pending_retries"`
+	StartS            float64 `json:"start_s"` // of a dispatcher on this ledger, server included
+}
+
+func (o Options) withDefaults() (Options, error) {
+	o.Calls = orDefault(o.Calls, 2000)
+	o.Rounds = orDefault(o.Rounds, 5)
+	if o.Tool == "" {
+		o.Tool = "function"
+	}
+	if o.Via == "" {
+		o.Via = "calls"
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 16
+		if o.Via == "do" {
+			o.InFlight = 128
+		}
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	var problems []error
+	if !slices.Contains([]string{"function", "http"}, o.Tool) {
+		problems = append(problems, fmt.Errorf("there is no tool %q to measure: want function or http", o.Tool))
+	}
+	if !slices.Contains([]string{"calls", "do"}, o.Via) {
+		problems = append(problems, fmt.Errorf("calls cannot be sent via %q: want calls or do", o.Via))
+	}
+	if o.Calls < 0 || o.Sync < 0 || o.Retained < 0 || o.PendingRetries < 0 || o.InFlight < 0 || o.Rounds < 0 {
+		problems = append(problems, errors.New("a number is negative: want 0 or more"))
+	}
+	return o, errors.Join(problems...)
+}
+
+func orDefault(n, otherwise int) int {
+	if n == 0 {
+		return otherwise
+	}
+	return n
+}
+
+// Run measures. With the defaults it takes less than a minute.
+func Run(ctx context.Context, o Options) (r Report, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return r, err
+	}
+	if o.Dir == "" {
+		if o.Dir, err = os.MkdirTemp("", "tollgate-bench-"); err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
+	}
+	o.Progress("filling the ledger")
+	if err := fill(ctx, filepath.Join(o.Dir, "ledger.db"), o); err != nil {
+		return r, fmt.Errorf("fill the ledger: %w", err)
+	}
+	o.Progress("starting a dispatcher")
+	began := time.Now()
+	p, err := startProduct(ctx, o)
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	r = Report{Calls: o.Calls, Sync: "always", RetainedKeys: o.Retained, PendingRetries: o.PendingRetries, StartS: time.Since(began).Seconds()}
+	if o.Sync > 0 {
+		r.Sync = o.Sync.String()
+	}
+	if err := p.settleDown(ctx); err != nil {
+		return r, err
+	}
+	return r, p.measure(ctx, &r)
+}
+
+// measure fills the report: idle latencies first, then the alternating rounds.
+func (p *product) measure(ctx context.Context, r *Report) (err error) {
+	f, err := startFloor(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if r.FsyncP50MS, err = fsyncP50(p.o.Dir); err != nil {
+		return err
+	}
+	before, err := p.ledgerSize()
+	if err != nil {
+		return err
+	}
+	p.o.Progress("one call in flight")
+	idle, err := p.latencies(ctx)
+	if err != nil {
+		return err
+	}
+	floorIdle, err := f.latencies(ctx)
+	if err != nil {
+		return err
+	}
+	r.P50MS, r.P99MS, r.FloorP50MS = ms(quantile(idle, 0.5)), ms(quantile(idle, 0.99)), ms(quantile(floorIdle, 0.5))
+	var rates, floors, ratios, cpu []float64
+	for round := range p.o.Rounds {
+		p.o.Progress(fmt.Sprintf("round %d of %d", round+1, p.o.Rounds))
+		used := cpuTime()
+		took, err := p.round(ctx, round)
+		if err != nil {
+			return err
+		}
+		cpu = append(cpu, float64((cpuTime()-used).Microseconds())/float64(p.o.Calls))
+		bare, err := f.round(ctx, round)
+		if err != nil {
+			return err
+		}
+		rates, floors = append(rates, float64(p.o.Calls)/took.Seconds()), append(floors, float64(p.o.Calls)/bare.Seconds())
+		ratios = append(ratios, bare.Seconds()/took.Seconds())
+	}
+	r.CallsPerS, r.FloorCallsPerS, r.Ratio, r.CPUPerCallUS = median(rates), median(floors), median(ratios), median(cpu)
+	after, err := p.ledgerSize()
+	if err != nil {
+		return err
+	}
+	calls := float64(len(idle) + p.o.Rounds*p.o.Calls)
+	r.LedgerBytes, r.LedgerUncompacted = float64(after.compacted-before.compacted)/calls, float64(after.file-before.file)/calls
+	r.RSSMB = rssMB()
+	return nil
+}

@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"tollgate/consumer"
+	"tollgate/internal/verify"
+	"tollgate/schemas"
+)
+
+// A small run of everything reports every field, with numbers that can be true.
+func TestRunReportsEveryField(t *testing.T) {
+	o := Options{Calls: 100, Sync: time.Second, Retained: 2000, PendingRetries: 200, Tool: "http", Dir: t.TempDir(), Rounds: 2}
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := json.Marshal(r)
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"calls", "calls_per_s", "floor_calls_per_s", "ratio", "p50_ms", "p99_ms", "floor_p50_ms", "fsync_p50_ms", "cpu_us_per_call",
+		"ledger_bytes_per_call", "ledger_bytes_per_call_uncompacted", "rss_mb", "sync", "retained_keys", "pending_retries", "start_s"}
+	for _, name := range want {
+		if n, ok := fields[name].(float64); name != "sync" && (!ok || n <= 0 && name != "ledger_bytes_per_call_uncompacted") {
+			t.Errorf("%s is %v", name, fields[name])
+		}
+	}
+	if len(fields) != len(want) || r.Sync != "1s" || r.Calls != 100 || r.RetainedKeys != 2000 || r.PendingRetries != 200 || r.P99MS < r.P50MS {
+		t.Errorf("report %s", text)
+	}
+}
+
+func TestRunViaDo(t *testing.T) {
+	r, err := Run(t.Context(), Options{Calls: 200, Via: "do", Dir: t.TempDir(), Rounds: 1})
+	if err != nil || r.CallsPerS <= 0 || r.Sync != "always" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+}
+
+// What is measured is the real thing: every call of a round is a settled one.
+func TestMeasuredCallsAreReal(t *testing.T) {
+	o, err := Options{Calls: 60, Retained: 0, PendingRetries: 10, Dir: t.TempDir()}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fill(t.Context(), o.Dir+"/ledger.db", o); err != nil {
+		t.Fatal(err)
+	}
+	p, err := startProduct(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := p.settleDown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.round(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.app.Ledger().Stats(); s.Terminal != 60 || s.Live != 10 {
+		t.Errorf("the ledger holds %d settled and %d live calls", s.Terminal, s.Live)
+	}
+	subjects, _ := schemas.NewSubjects("")
+	report, err := verify.Run(t.Context(), verify.Sources{Ledger: p.app.Ledger(), JetStream: p.js[0], Subjects: subjects, Names: consumer.StreamNames(subjects)})
+	if err != nil || !report.OK {
+		t.Errorf("verify after a round: %+v, %v", report, err)
+	}
+}
+
+func TestOptionsSayWhatIsWrong(t *testing.T) {
+	for _, o := range []Options{{Tool: "exec"}, {Via: "jobs"}, {Calls: -1}, {Rounds: -1}} {
+		if _, err := Run(t.Context(), o); err == nil {
+			t.Errorf("%+v was accepted", o)
+		}
+	}
+}
+
+func TestMedianAndQuantile(t *testing.T) {
+	if m := median([]float64{5, 1, 3}); m != 3 {
+		t.Errorf("median of 1 3 5: %v", m)
+	}
+	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
+		t.Errorf("median of 1 2 3 4: %v", m)
+	}
+	all := []time.Duration{}
+	for i := range 100 {
+		all = append(all, time.Duration(100-i))
+	}
+	before := slices.Clone(all)
+	if q := quantile(all, 0.99); q != 100 {
+		t.Errorf("p99 of 1..100: %v", q)
+	}
+	if q := quantile(all, 0.5); q != 51 || !slices.Equal(all, before) {
+		t.Errorf("p50 of 1..100: %v", q)
+	}
+}

@@ -1,0 +1,94 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/consumer"
+	"tollgate/schemas"
+)
+
+// floor is the least a dispatcher on JetStream does, on the same server and with the
+// same streams under another name: consume, publish a result, ack.
+type floor struct {
+	p     *product
+	nc    *nats.Conn
+	work  jetstream.ConsumeContext
+	busy  sync.WaitGroup
+	slots chan struct{}
+}
+
+// floorAtOnce is how many messages are worked on at once, as the tool's concurrency.
+const floorAtOnce = 256
+
+func startFloor(ctx context.Context, p *product) (*floor, error) {
+	subjects, err := schemas.NewSubjects("floor")
+	if err != nil {
+		return nil, err
+	}
+	nc, err := p.app.Server().Conn() // inside the process, as the dispatcher's own
+	if err != nil {
+		return nil, err
+	}
+	f := &floor{p: p, nc: nc, slots: make(chan struct{}, floorAtOnce)}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	names := consumer.StreamNames(subjects)
+	var streams []jetstream.StreamConfig
+	for _, s := range consumer.Streams(subjects, consumer.Limits{LaneBytes: 256 << 20}) {
+		if s.Name == names.Calls || s.Name == names.Results {
+			streams = append(streams, s)
+		}
+	}
+	if err := consumer.Ensure(ctx, js, streams); err != nil {
+		return nil, err
+	}
+	from, err := js.CreateOrUpdateConsumer(ctx, names.Calls, jetstream.ConsumerConfig{
+		Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 10 * floorAtOnce})
+	if err != nil {
+		return nil, err
+	}
+	f.work, err = from.Consume(func(m jetstream.Msg) { f.take(ctx, js, m) }, jetstream.PullMaxMessages(floorAtOnce))
+	return f, err
+}
+
+func (f *floor) take(ctx context.Context, js jetstream.JetStream, m jetstream.Msg) {
+	f.slots <- struct{}{}
+	f.busy.Go(func() {
+		defer func() { <-f.slots }()
+		subject := strings.Join([]string{"floor.results.default", m.Headers().Get(schemas.HeaderRun), m.Headers().Get(schemas.HeaderKey)}, ".")
+		if _, err := js.Publish(ctx, subject, result); err != nil {
+			return // the message comes again, and the round waits for it
+		}
+		_ = m.Ack()
+	})
+}
+
+func (f *floor) close() {
+	f.work.Stop()
+	<-f.work.Closed()
+	f.busy.Wait()
+	f.nc.Close()
+}
+
+func (f *floor) round(ctx context.Context, n int) (time.Duration, error) {
+	p := f.p
+	return timed(ctx, p.conns[0], "floor.results.>", p.o.Calls, func(ctx context.Context) error {
+		return each(ctx, p.o.Calls, clients, func(ctx context.Context, worker, i int) error {
+			_, err := p.js[worker%clients].PublishMsg(ctx, message("floor.calls", fmt.Sprintf("r%d", n), i))
+			return err
+		})
+	})
+}
+
+func (f *floor) latencies(ctx context.Context) ([]time.Duration, error) {
+	return oneByOne(ctx, f.p.conns[0], f.p.js[0], "floor.results.>", func(i int) *nats.Msg { return message("floor.calls", "idle", i) })
+}
