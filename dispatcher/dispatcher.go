@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"tollgate/dedupe"
+	"tollgate/dispatcher/breaker"
 	"tollgate/schemas"
 )
 
@@ -127,8 +128,9 @@ func (d *Dispatcher) Health(name string) Health {
 	return Health{Breaker: dep.breaker.State(), Tokens: dep.tokens(now)}
 }
 
-// Reopens says whether a dependency's breaker is open now and until when; after
-// that exactly one attempt is let through.
+// Reopens says whether a dependency's breaker is open now and until when nothing
+// should be pulled for it. After that exactly one attempt is let through, and while
+// that one runs whatever else is pulled could only be handed back.
 func (d *Dispatcher) Reopens(name string) (until time.Time, open bool) {
 	now := time.Now()
 	dep := d.deps.get(name, d.cfg.Catalogue, now)
@@ -136,6 +138,9 @@ func (d *Dispatcher) Reopens(name string) (until time.Time, open bool) {
 	case "open":
 		return dep.breaker.Reopens(now), true
 	case "half-open":
+		if dep.breaker.Probing() {
+			now = now.Add(breaker.ProbeWait)
+		}
 		return now, true
 	}
 	return time.Time{}, false

@@ -32,8 +32,8 @@ type Limits struct {
 	Cooldown    time.Duration
 }
 
-// probeWait is how long to wait while somebody else's probe is under way.
-const probeWait = 250 * time.Millisecond
+// ProbeWait is how long to wait while somebody else's probe is under way.
+const ProbeWait = 250 * time.Millisecond
 
 // window is how far back Ratio looks.
 const window = time.Minute
@@ -81,7 +81,7 @@ func (b *Breaker) Allow(now time.Time) (done func(Result), until time.Time) {
 	finish, err := b.two.Allow()
 	switch {
 	case errors.Is(err, gobreaker.ErrTooManyRequests):
-		return nil, now.Add(probeWait)
+		return nil, now.Add(ProbeWait)
 	case err != nil:
 		return nil, b.Reopens(now)
 	}
@@ -95,6 +95,15 @@ func (b *Breaker) Reopens(now time.Time) time.Time {
 		return now
 	}
 	return at
+}
+
+// Probing reports whether a half-open breaker's one probe is under way.
+func (b *Breaker) Probing() bool {
+	if b == nil || b.two.State() != gobreaker.StateHalfOpen {
+		return false
+	}
+	c := b.two.Counts()
+	return c.Requests > c.TotalExclusions
 }
 
 // State is closed, half-open or open; "off" without a breaker.
