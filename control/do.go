@@ -25,7 +25,7 @@ func (s *Server) do(r micro.Request) {
 	if _, d.Tenant, d.Tool, err = s.cfg.Subjects.ParseSubmit(r.Subject()); err != nil {
 		d.Invalid, _ = err.(*schemas.Malformed)
 	}
-	s.answer(r, s.cfg.Dispatcher.Do(s.base, d))
+	s.answer(r, s.cfg.Dispatcher.Do(s.serving, s.base, d))
 }
 
 func (s *Server) answer(r micro.Request, o *schemas.Outcome) {

@@ -64,6 +64,7 @@ type Server struct {
 	cfg     Config
 	started time.Time
 	slots   chan struct{}
+	serving context.Context // ends when a stop begins
 	base    context.Context // ends with ErrShutdown when running attempts are given up
 	wg      sync.WaitGroup
 }
@@ -77,7 +78,7 @@ func Serve(ctx, work context.Context, cfg Config) error {
 	if cfg.Replies == nil {
 		cfg.Replies = []string{"_INBOX."}
 	}
-	s := &Server{cfg: cfg, started: time.Now(), slots: make(chan struct{}, cfg.AtOnce), base: work}
+	s := &Server{cfg: cfg, started: time.Now(), slots: make(chan struct{}, cfg.AtOnce), serving: ctx, base: work}
 	svc, err := micro.AddService(cfg.NATS, micro.Config{Name: "tollgate", Version: semver(cfg.Version),
 		Description: "tool calls that are charged, deduplicated and accounted for"})
 	if err != nil {

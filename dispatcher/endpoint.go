@@ -10,13 +10,15 @@ import (
 
 // Do admits a call that came by request and reply, straight into the ledger, and
 // returns its outcome. It passes the same gate as a stream message; what a stream
-// message would be handed back for, it waits for in a bounded queue. When ctx ends
-// first, the call goes on and the answer says where its outcome will be.
-func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
+// message would be handed back for, it waits for in a bounded queue. Attempts run
+// under work, as those of [Dispatcher.Handle] do. When ctx ends first, at a stop,
+// nobody waits any longer: what is not admitted is turned away, and what waits for
+// its next attempt goes on elsewhere, which the answer says.
+func (d *Dispatcher) Do(ctx, work context.Context, dl Delivery) *schemas.Outcome {
 	dl.Endpoint, dl.Lane = true, schemas.Calls
 	c := d.gather(dl, time.Now())
 	if c.id == "" {
-		return d.handle(ctx, c).Outcome
+		return d.handle(work, c).Outcome
 	}
 	wait := ctx
 	if !c.deadline.IsZero() { // nobody waits for an answer that comes later than this
@@ -26,12 +28,12 @@ func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
 	}
 	outcome, leave := d.waiters.join(c.id)
 	defer leave()
-	s := d.admitQueued(ctx, wait, c)
+	s := d.admitQueued(work, wait, c)
 	if s.Outcome != nil {
 		return s.Outcome
 	}
 	if !s.Pending {
-		return refusal(c, gate.Decision{Code: schemas.CodeLedgerDown}, errNotAdmitted)
+		return refusal(c, gate.Decision{Code: schemas.CodeLedgerDown}, nil)
 	}
 	select {
 	case o := <-outcome:
@@ -43,11 +45,11 @@ func (d *Dispatcher) Do(ctx context.Context, dl Delivery) *schemas.Outcome {
 
 // admitQueued handles the call, waiting for a slot, a breaker or a rate as long as
 // an attempt still fits. An attempt it starts goes on when wait has ended.
-func (d *Dispatcher) admitQueued(ctx, wait context.Context, c *call) Settlement {
+func (d *Dispatcher) admitQueued(work, wait context.Context, c *call) Settlement {
 	queued := false
 	for {
 		release := d.tryslot(c)
-		s := d.handle(ctx, c)
+		s := d.handle(work, c)
 		release()
 		if s.Later { // its letter is not stored yet: the answer is a moment away
 			if pause(wait, laterPause); wait.Err() != nil {
@@ -64,7 +66,7 @@ func (d *Dispatcher) admitQueued(ctx, wait context.Context, c *call) Settlement 
 				queued = true
 				defer func() { <-d.queue }()
 			default:
-				return Settlement{Outcome: refusal(c, gate.Decision{Code: schemas.CodeQueueFull}, errQueueFull)}
+				return Settlement{Outcome: refusal(c, gate.Decision{Code: schemas.CodeQueueFull}, nil)}
 			}
 		}
 		if !d.waitHold(wait, c, s.Delay) {

@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"errors"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -10,11 +9,6 @@ import (
 	"tollgate/dedupe"
 	"tollgate/dispatcher/classify"
 	"tollgate/dispatcher/gate"
-)
-
-var (
-	errNotAdmitted = errors.New("the call was not accepted and nothing was executed; try again")
-	errQueueFull   = errors.New("too many calls are waiting already; nothing was accepted, try again later")
 )
 
 // log writes the one line of a decision before an attempt. Arguments and results

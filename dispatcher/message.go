@@ -78,6 +78,10 @@ func refusalMessage(c *call, dec gate.Decision, problem error) string {
 		return fmt.Sprintf("The arguments are %d bytes, more than the dispatcher takes.", len(c.Body))
 	case schemas.CodeTooManyAccounts:
 		return "The run already has as many child runs as its policy allows."
+	case schemas.CodeQueueFull:
+		return "Too many calls are waiting already. Nothing was accepted; the same call may be made again later."
+	case schemas.CodeLedgerDown:
+		return "The dispatcher cannot take calls now. Nothing was accepted or executed; the same call may be made again later."
 	}
 	return "The message is malformed: " + problemText(problem)
 }
