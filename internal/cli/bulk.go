@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -97,8 +98,8 @@ func reasonOf(id string, err error) string {
 // parseRate reads 5/s, 5 or 300/m.
 func parseRate(text string) (float64, error) {
 	number, unit, _ := strings.Cut(text, "/")
-	var n float64
-	if _, err := fmt.Sscanf(number+"\n", "%g\n", &n); err != nil || n <= 0 || n > 1e6 {
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(n > 0 && n <= 1e6) { // not a number is neither
 		return 0, usage("--rate "+quoted(text)+" is not a rate", "--rate 5/s")
 	}
 	switch unit {

@@ -92,7 +92,7 @@ func (s *shell) callShowCommand() *cobra.Command {
 func (s *shell) printCall(d *control.CallDetail) {
 	s.line("%s  %s  %s%s%s", d.Call, d.Tool, d.State, suffix(" ", string(d.Status)), suffix(" ", d.Code))
 	s.line("  run        %s  key %s  tenant %s  lane %s", oneLine(d.Run), oneLine(d.Key), d.Tenant, d.Lane)
-	s.line("  published  %s (%s)  %s#%d", s.at(d.Published), s.ago(d.Published), d.Origin.Stream, d.Origin.Sequence)
+	s.line("  published  %s (%s)  %s", s.at(d.Published), s.ago(d.Published), origin(d.Origin))
 	s.line("  deadline   %s", s.at(d.Deadline))
 	if !d.Due.IsZero() && d.State == "waiting" {
 		s.line("  next       %s (%s)", s.at(d.Due), s.ago(d.Due))

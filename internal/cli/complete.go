@@ -9,6 +9,7 @@ import (
 
 	"tollgate/control"
 	"tollgate/deadletter"
+	"tollgate/schemas"
 )
 
 // complete offers fixed values for a flag.
@@ -23,21 +24,22 @@ const completionTime = 300 * time.Millisecond
 
 // live runs a completion against the dispatcher. Without one there is nothing to
 // offer, which is no error.
-func (s *shell) live(c *cobra.Command, ask func(ctx context.Context) []string) ([]string, cobra.ShellCompDirective) {
-	s.timeout = completionTime
-	if err := s.start(c, nil); err != nil {
+func (s *shell) live(ask func(ctx context.Context) []string) ([]string, cobra.ShellCompDirective) {
+	subjects, err := schemas.NewSubjects(s.prefix)
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	s.timeout, s.subjects = completionTime, subjects
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
 	return ask(ctx), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (s *shell) completeTools(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (s *shell) completeTools(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return s.live(c, func(ctx context.Context) []string {
+	return s.live(func(ctx context.Context) []string {
 		p, err := ask[control.ToolsPage](ctx, s, control.VerbToolsList, control.Empty{})
 		if err != nil {
 			return nil
@@ -50,8 +52,8 @@ func (s *shell) completeTools(c *cobra.Command, args []string, _ string) ([]stri
 	})
 }
 
-func (s *shell) completeLetters(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return s.live(c, func(ctx context.Context) []string {
+func (s *shell) completeLetters(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return s.live(func(ctx context.Context) []string {
 		p, err := ask[deadletter.Page](ctx, s, control.VerbLetterList, deadletter.Filter{State: "all", Limit: 50})
 		if err != nil {
 			return nil

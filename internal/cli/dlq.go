@@ -8,6 +8,7 @@ import (
 
 	"tollgate/control"
 	"tollgate/deadletter"
+	"tollgate/schemas"
 )
 
 func (s *shell) dlqCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
 	g := &grid{heads: []string{"GROUP", "COUNT", "TOOL", "REASON", "CODE", "RUNS", "FIRST", "LAST", "ERROR"}}
 	unknown := false
 	for _, x := range p.Groups {
-		unknown = unknown || x.Reason == "unknown_outcome"
+		unknown = unknown || x.Reason == schemas.ReasonUnknownOutcome
 		g.add(x.ID, strconv.Itoa(x.Count), cmpOr(x.Tool, "(several)"), cmpOr(x.Reason, "(several)"), x.Code, strconv.Itoa(x.Runs), s.ago(x.First), s.ago(x.Last), s.clipped(x.Error))
 	}
 	s.printGrid(g)
@@ -127,7 +128,10 @@ func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 		}
 		s.say("showing %d of %d%s", len(p.Letters), p.Total, more)
 	}
-	id := s.short(p.Letters[0].ID)
-	s.next("tollgate dlq show "+id, "tollgate dlq replay "+id)
+	next := []string{"tollgate dlq show " + s.short(p.Letters[0].ID)}
+	if p.Letters[0].State == schemas.LetterActive {
+		next = append(next, "tollgate dlq replay "+s.short(p.Letters[0].ID))
+	}
+	s.next(next...)
 	return nil
 }

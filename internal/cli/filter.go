@@ -119,7 +119,7 @@ func (s *shell) letters(ctx context.Context, f letterFilter) (deadletter.Page, e
 }
 
 // ids returns the IDs named on the command line; a single "-" reads them from
-// standard input, the first word of each line.
+// standard input, the first word of each line, so that it takes what a list prints.
 func (s *shell) ids(args []string) ([]string, error) {
 	if len(args) != 1 || args[0] != "-" {
 		return args, nil
@@ -127,7 +127,7 @@ func (s *shell) ids(args []string) ([]string, error) {
 	var out []string
 	scan := bufio.NewScanner(s.stdin)
 	for scan.Scan() {
-		if words := strings.Fields(scan.Text()); len(words) > 0 {
+		if words := strings.Fields(scan.Text()); len(words) > 0 && words[0] != "ID" {
 			out = append(out, words[0])
 		}
 	}

@@ -35,7 +35,7 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	s.line("  call      %s  generation %d  lane %s  tenant %s", l.Call, l.Generation, l.Lane, l.Tenant)
 	s.line("  run       %s  key %s", oneLine(l.Run), oneLine(l.Key))
 	s.line("  deadline  %s", s.at(l.Deadline))
-	s.line("  origin    %s#%d  %s", l.Origin.Stream, l.Origin.Sequence, oneLine(l.Origin.Subject))
+	s.line("  origin    %s", origin(l.Origin))
 	if o := l.Outcome; o != nil {
 		s.line("  budget    attempts %s, side effects %s", used(o.Budget.Attempts), used(o.Budget.SideEffects))
 	}
@@ -69,6 +69,14 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	default:
 		s.next("tollgate dlq replay "+id, "tollgate dlq discard "+id, "tollgate calls show "+s.short(l.Call))
 	}
+}
+
+// origin is where the message came from: a place in a stream, or the endpoint.
+func origin(o schemas.Origin) string {
+	if o.Stream == "" {
+		return oneLine(o.Subject)
+	}
+	return fmt.Sprintf("%s#%d  %s", o.Stream, o.Sequence, oneLine(o.Subject))
 }
 
 // suffix is text after a separator, or nothing.

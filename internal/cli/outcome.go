@@ -84,7 +84,7 @@ func (s *shell) printOutcomeError(o *schemas.Outcome) {
 	}
 	s.say("  next action: %s", o.NextAction)
 	switch {
-	case o.NextAction == schemas.Reconcile || o.NextAction == schemas.Escalate:
+	case o.Status == schemas.Failed || o.Status == schemas.UnknownOutcome || o.Status == schemas.Exhausted: // they have a letter
 		s.next("tollgate dlq ls --call "+o.Call, "tollgate calls show "+s.short(o.Call))
 	case o.Call != "" && o.Status != schemas.Rejected:
 		s.next("tollgate calls show " + s.short(o.Call))

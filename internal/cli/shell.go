@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -55,8 +56,12 @@ func (s *shell) globalFlags(c *cobra.Command) {
 	complete(c, "color", "auto", "always", "never")
 }
 
-// start runs before every command, once the command line has been understood.
+// start runs before every command. From its end on, errors are no longer about the
+// command line; what cobra would check later is checked here.
 func (s *shell) start(c *cobra.Command, _ []string) error {
+	if err := errors.Join(c.ValidateRequiredFlags(), c.ValidateFlagGroups()); err != nil {
+		return usage(err.Error(), c.CommandPath()+" --help")
+	}
 	s.started = true
 	if !slices.Contains([]string{"auto", "always", "never"}, s.color) {
 		return usage("--color "+quoted(s.color)+" is none of auto, always, never", c.CommandPath()+" --help")
