@@ -90,10 +90,10 @@ func (s *shell) root() *cobra.Command {
 			c.AddCommand(sub)
 		}
 	}
-	add(groupRun, s.devCommand(), s.serveCommand(), s.configCommand())
+	add(groupRun, s.devCommand(), s.serveCommand(), s.demoCommand(), s.configCommand())
 	add(groupCall, s.callCommand(), s.resultCommand(), s.cancelCommand())
 	add(groupOperate, s.statusCommand(), s.callsCommand(), s.runsCommand(), s.dlqCommand(), s.toolsCommand(),
-		s.verifyCommand(), s.backupCommand(), s.versionCommand())
+		s.verifyCommand(), s.backupCommand(), s.benchCommand(), s.versionCommand())
 	c.AddCommand(exitCodesTopic())
 	return c
 }

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tollgate/internal/bench"
+)
+
+func (s *shell) benchCommand() *cobra.Command {
+	var o bench.Options
+	var sync string
+	c := &cobra.Command{Use: "bench", Short: "Measure what a call costs on this machine", Args: cobra.NoArgs,
+		Long: "Runs the whole dispatcher on an embedded server and real files, and beside it the least that any design\n" +
+			"on JetStream has to do. The numbers are of this machine only.",
+		Example: "  tollgate bench --json\n  tollgate bench --sync 100ms --retained 100000",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if sync != "always" {
+				d, err := time.ParseDuration(sync)
+				if err != nil || d <= 0 {
+					return usage("--sync "+quoted(sync)+" is neither always nor a duration", "--sync 100ms")
+				}
+				o.Sync = d
+			}
+			o.Progress = func(what string) { s.say("%s", what) }
+			r, err := bench.Run(c.Context(), o)
+			if err != nil {
+				return err
+			}
+			return s.printBench(r)
+		}}
+	f := c.Flags()
+	f.IntVar(&o.Calls, "calls", 2000, "calls of one round")
+	f.StringVar(&sync, "sync", "always", "always, or how often files are synced")
+	f.IntVar(&o.Retained, "retained", 0, "settled calls that the ledger holds beforehand")
+	f.IntVar(&o.PendingRetries, "pending-retries", 0, "calls that wait for a retry meanwhile")
+	f.StringVar(&o.Tool, "tool", "function", "function or http")
+	f.StringVar(&o.Via, "via", "calls", "calls, the stream; or do, the request/reply endpoint")
+	complete(c, "tool", "function", "http")
+	complete(c, "via", "calls", "do")
+	return c
+}
+
+func (s *shell) printBench(r bench.Report) error {
+	if s.json {
+		return s.printJSON("Bench", r)
+	}
+	s.line("calls      %8.0f /s   bare JetStream %.0f /s   ratio %.2f   (%d a round, sync %s)", r.CallsPerS, r.FloorCallsPerS, r.Ratio, r.Calls, r.Sync)
+	s.line("latency    %8.2f ms  p99 %.2f ms   bare JetStream %.2f ms   one fsync %.2f ms", r.P50MS, r.P99MS, r.FloorP50MS, r.FsyncP50MS)
+	s.line("cpu        %8.0f us a call", r.CPUPerCallUS)
+	s.line("ledger     %8.0f bytes a call, %.0f before compaction", r.LedgerBytes, r.LedgerUncompacted)
+	s.line("memory     %8.1f MB with %d retained calls and %d pending retries", r.RSSMB, r.RetainedKeys, r.PendingRetries)
+	s.line("start      %8.2f s", r.StartS)
+	return nil
+}
