@@ -109,7 +109,8 @@ func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 			}
 		}
 		w.start()
-		if o := w.outcome(msg{tool: "busy", run: "r", key: "waits"}, 10*time.Minute); o.Status != schemas.Succeeded {
+		time.Sleep(5 * time.Minute)
+		if o := w.outcome(msg{tool: "busy", run: "r", key: "waits"}, 2*time.Minute); o.Status != schemas.Succeeded {
 			t.Errorf("it goes on: %s", o.Status)
 		}
 		if n, _ := w.account("r"); n != 3 {
