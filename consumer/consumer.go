@@ -115,6 +115,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	background.Go(func() { every(ctx, c.cfg.Recovery, func() { c.recover(work) }) })
 	background.Go(func() { every(ctx, c.cfg.SweepEvery, func() { c.Sweep(ctx) }) })
+	background.Go(func() { every(ctx, trimEvery, func() { c.trim(ctx, sources) }) })
 	for _, s := range sources {
 		pulling.Go(func() { s.run(ctx, work, &attempts) })
 	}

@@ -69,8 +69,9 @@ func (c *Consumer) Fetch(ctx context.Context, o schemas.Origin) (schemas.Request
 }
 
 // settle ends a delivery, exactly once, after its effects are durable. A lost
-// acknowledgement costs a redelivery that finds the record ahead of it.
-func (c *Consumer) settle(m jetstream.Msg, s dispatcher.Settlement) {
+// acknowledgement costs a redelivery that finds the record ahead of it. It reports
+// whether the delivery was acknowledged.
+func (c *Consumer) settle(m jetstream.Msg, s dispatcher.Settlement) bool {
 	var err error
 	switch {
 	case s.Ack:
@@ -83,4 +84,5 @@ func (c *Consumer) settle(m jetstream.Msg, s dispatcher.Settlement) {
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		c.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("the delivery could not be settled; it comes again")
 	}
+	return s.Ack && err == nil
 }

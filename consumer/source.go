@@ -20,6 +20,8 @@ type source struct {
 	retry bool
 	from  jetstream.Consumer
 	slots *dispatcher.Slots
+
+	trimmed trimmer
 }
 
 // pullPause is how long a source stays away after the server did not answer.
@@ -93,9 +95,12 @@ func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstrea
 			return
 		}
 		defer release()
-		done := s.c.cfg.Dispatcher.Handle(work, s.c.delivery(m))
+		d := s.c.delivery(m)
+		done := s.c.cfg.Dispatcher.Handle(work, d)
 		s.c.held.remove(m)
-		s.c.settle(m, done)
+		if s.c.settle(m, done) && !s.retry {
+			s.trimmed.add(d.Origin.Sequence)
+		}
 	})
 }
 

@@ -20,6 +20,7 @@ type Limits struct {
 	LetterBytes    int64         // of the dead letters; 0: 4 GiB
 	Results        time.Duration // how long outcomes can be read; 0: 7 days
 	Replicas       int           // 0: 1
+	AsyncResults   bool          // results reach the disk later than their answer: only with a ledger that keeps them owed until then
 	AckWait        time.Duration // 0: 30 s
 }
 
@@ -64,9 +65,13 @@ func (n Names) Lane(l schemas.Lane) string {
 func Streams(s schemas.Subjects, l Limits) []jetstream.StreamConfig {
 	l = l.withDefaults()
 	n := StreamNames(s)
+	persist := jetstream.DefaultPersistMode
+	if l.AsyncResults {
+		persist = jetstream.AsyncPersistMode
+	}
 	lane := func(name string, lane schemas.Lane) jetstream.StreamConfig {
 		return jetstream.StreamConfig{
-			Name: name, Subjects: []string{s.Prefix + "." + string(lane) + ".>"}, Retention: jetstream.WorkQueuePolicy,
+			Name: name, Subjects: []string{s.Prefix + "." + string(lane) + ".>"}, Retention: jetstream.LimitsPolicy, // the consumer trims what is acknowledged: see trim.go
 			Discard: jetstream.DiscardNew, MaxBytes: l.LaneBytes, MaxMsgsPerSubject: l.LanePerSubject, DiscardNewPerSubject: true,
 			Duplicates: 2 * time.Minute, Replicas: l.Replicas, Description: "Tool calls on their way in. Agents may publish here and nowhere else.",
 		}
@@ -81,7 +86,7 @@ func Streams(s schemas.Subjects, l Limits) []jetstream.StreamConfig {
 		},
 		{
 			Name: n.Results, Subjects: []string{s.Prefix + ".results.>"}, Retention: jetstream.LimitsPolicy, MaxMsgsPerSubject: 1,
-			MaxAge: l.Results, AllowDirect: true, Replicas: l.Replicas, Description: "The last outcome of every call.",
+			MaxAge: l.Results, AllowDirect: true, PersistMode: persist, Replicas: l.Replicas, Description: "The last outcome of every call.",
 		},
 		{
 			Name: n.Letters, Subjects: []string{s.Prefix + ".dlq.>"}, Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew,

@@ -23,7 +23,7 @@ type batch struct {
 	order   []string // of records, so that a commit writes them as they came
 	runs    map[string]*stagedRun
 	out     []outgoing
-	gone    []uint64 // numbers published before this commit
+	gone    []gone // published long enough before this commit to leave the file
 	notes   map[string]dedupe.Publication
 	pauses  map[string]*dedupe.Pause
 	moved   []move // by expiry
@@ -58,7 +58,7 @@ func (l *Ledger) newBatch(tx *bbolt.Tx) *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.last = l.memory.owed.last
-	b.gone = l.memory.owed.gone
+	b.gone = l.memory.owed.leave(l.options.KeepPublished, time.Now())
 	return b
 }
 

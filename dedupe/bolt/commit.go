@@ -201,7 +201,8 @@ func (b *batch) writeOut() error {
 			return err
 		}
 	}
-	for _, n := range b.gone {
+	for _, g := range b.gone {
+		n := g.number
 		if err := out.Delete(key(n)); err != nil {
 			return err
 		}

@@ -83,7 +83,8 @@ func (l *Ledger) load() error {
 // inherit keeps what was published and is not in the file yet.
 func (m *memory) inherit(old *memory) {
 	m.stats = old.stats
-	for _, n := range old.owed.gone {
+	for _, g := range old.owed.gone {
+		n := g.number
 		m.owed.published(n)
 	}
 	for call, p := range old.notes {

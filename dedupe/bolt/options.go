@@ -21,6 +21,10 @@ type Options struct {
 	Sync time.Duration
 	// Retention is how long a settled call is remembered. Required.
 	Retention time.Duration
+	// KeepPublished is how long a published result or audit entry stays owed in the
+	// file, so that it is published again after a crash: longer than the server
+	// may hold it in memory only. 0: the server's answer means that it is on disk.
+	KeepPublished time.Duration
 	// LockTimeout is how long to wait for another process to release the file.
 	// 0 is 2 s.
 	LockTimeout time.Duration

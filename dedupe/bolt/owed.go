@@ -3,6 +3,7 @@ package bolt
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"tollgate/dedupe"
 )
@@ -19,7 +20,13 @@ type owed struct {
 	last    uint64 // the highest number given
 	entries map[uint64]entry
 	calls   map[string]int // how many results each call owes
-	gone    []uint64       // published, still in the file
+	gone    []gone         // published, still in the file, oldest first
+}
+
+// gone is a number that was published at an instant.
+type gone struct {
+	number uint64
+	at     time.Time
 }
 
 func newOwed() owed { return owed{entries: map[uint64]entry{}, calls: map[string]int{}} }
@@ -43,12 +50,21 @@ func (o *owed) published(n uint64) {
 		return
 	}
 	delete(o.entries, n)
-	if o.gone = append(o.gone, n); e.Call == "" {
+	if o.gone = append(o.gone, gone{n, time.Now()}); e.Call == "" {
 		return
 	}
 	if o.calls[e.Call]--; o.calls[e.Call] == 0 {
 		delete(o.calls, e.Call)
 	}
+}
+
+// leave returns the numbers that were published long enough ago to leave the file.
+func (o *owed) leave(keep time.Duration, now time.Time) []gone {
+	n := 0
+	for n < len(o.gone) && now.Sub(o.gone[n].at) >= keep {
+		n++
+	}
+	return o.gone[:n]
 }
 
 func (o *owed) numbers() []uint64 { return slices.Sorted(maps.Keys(o.entries)) }

@@ -116,7 +116,7 @@ func (l *Ledger) wait(d time.Duration) time.Duration {
 func (l *Ledger) dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.memory.notes) > 0 || len(l.memory.owed.gone) > 0
+	return len(l.memory.notes) > 0 || len(l.memory.owed.leave(l.options.KeepPublished, time.Now())) > 0
 }
 
 func (l *Ledger) finish() error {

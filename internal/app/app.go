@@ -189,7 +189,8 @@ func (a *App) openLedger(ctx context.Context) error {
 	c := a.opts.Config
 	_, statErr := os.Stat(c.Path(c.Ledger.Path))
 	fresh := errors.Is(statErr, os.ErrNotExist)
-	opts := bolt.Options{Sync: c.Ledger.Sync.Every, Retention: c.Ledger.Retention.D() + a.longestDeadline(), Create: true}
+	opts := bolt.Options{Sync: c.Ledger.Sync.Every, Retention: c.Ledger.Retention.D() + a.longestDeadline(), Create: true,
+		KeepPublished: a.keepPublished()}
 	if a.opts.Recover {
 		opts.Horizon = time.Now()
 	}

@@ -63,8 +63,18 @@ func (a *App) assemble(ctx context.Context) error {
 	return nil
 }
 
+// keepPublished is how long the ledger keeps a published result owed. Of the
+// embedded server we know when its asynchronous writes are on the disk: three times
+// that is safe. An external one is asked to store results before it answers.
+func (a *App) keepPublished() time.Duration {
+	if a.server == nil {
+		return 0
+	}
+	return 3 * max(embedded.FlushInterval, a.opts.Config.NATS.Embedded.Sync.Every)
+}
+
 func (a *App) limits() consumer.Limits {
-	return consumer.Limits{Results: a.opts.Config.Ledger.Retention.D(), AckWait: a.opts.AckWait}
+	return consumer.Limits{Results: a.opts.Config.Ledger.Retention.D(), AckWait: a.opts.AckWait, AsyncResults: a.keepPublished() > 0}
 }
 
 // connect starts the embedded server or connects to the external one.

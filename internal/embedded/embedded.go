@@ -86,12 +86,19 @@ func run(so *server.Options, log zerolog.Logger) (*server.Server, error) {
 	return nil, fmt.Errorf("embedded NATS was not ready after %v (its log says why; a damaged or very large store in %s is the usual cause)", readyWithin, so.StoreDir)
 }
 
+// FlushInterval is how soon the disk has what a stream with asynchronous persistence
+// has taken, whatever the sync setting.
+const FlushInterval = 5 * time.Second
+
 // server turns the options into the server's own, or says all that is wrong.
 func (o Options) server() (*server.Options, error) {
 	so := &server.Options{
 		ServerName: "tollgate", JetStream: true, StoreDir: o.StoreDir, NoSigs: true,
 		Username: o.User, Password: o.Password, Authorization: o.Token,
 		SyncAlways: o.SyncInterval == 0, SyncInterval: o.SyncInterval, JetStreamMaxStore: o.MaxStore,
+	}
+	if so.SyncAlways {
+		so.SyncInterval = FlushInterval
 	}
 	var problems []error
 	if o.StoreDir == "" {
