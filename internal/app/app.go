@@ -26,6 +26,7 @@ import (
 	"tollgate/internal/owner"
 	"tollgate/schemas"
 	"tollgate/tools"
+	"tollgate/tools/exec"
 	"tollgate/tools/function"
 )
 
@@ -138,6 +139,9 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
+	if os.Getpid() == 1 { // nobody else collects what a command leaves behind
+		wg.Go(func() { fail("orphan reaper", exec.Reap(term)) })
+	}
 	serving.Wait()
 	endTerm()
 	wg.Wait()
@@ -173,6 +177,11 @@ func (a *App) close() {
 	if a.ledger != nil {
 		if err := a.ledger.Close(); err != nil {
 			a.err = errors.Join(a.err, fmt.Errorf("close ledger: %w", err))
+		}
+	}
+	for _, t := range a.tools {
+		if c, ok := t.Executor.(interface{ Close() }); ok {
+			c.Close()
 		}
 	}
 	if a.nc != nil {
