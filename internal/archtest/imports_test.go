@@ -54,7 +54,11 @@ var mayImport = map[string][]string{
 	"internal/cli":        anything,
 	"internal/app":        anything,
 	"client/tollgatetest": anything, // a whole Tollgate for users' own tests
-	"cmd/tollgate":        anything,
+
+	"examples":          {},
+	"examples/agent-go": {"client"},
+	"examples/tools":    {}, // somebody else's service: it knows the contract and none of our code
+	"cmd/tollgate":      anything,
 }
 
 // anything is the row of what stands on top. What stands on top is imported by
@@ -66,7 +70,7 @@ var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "interna
 
 // edges may see nats.go; everybody else speaks of deliveries and settlements.
 var edges = []string{
-	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest",
+	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest", "examples/agent-go",
 	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
 	"internal/natstest", "internal/cli", "internal/app", "internal/soak",
 }
@@ -75,7 +79,7 @@ var edges = []string{
 var onlyIn = map[string][]string{
 	"github.com/nats-io/nats.go":               edges,
 	"github.com/nats-io/nats-server/v2":        {"internal/embedded", "internal/natstest", "internal/soak"},
-	"go.etcd.io/bbolt":                         {"dedupe/bolt"},
+	"go.etcd.io/bbolt":                         {"dedupe/bolt", "examples/tools"},
 	"github.com/spf13/cobra":                   {"internal/cli", "cmd/tollgate"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"tools/schema"},
 	"testing": {"internal/natstest", "dedupe/ledgertest", "client/tollgatetest"},
