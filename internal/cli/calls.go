@@ -48,9 +48,7 @@ func (s *shell) listCalls(ctx context.Context, q control.CallsQuery) error {
 		return err
 	}
 	if s.json {
-		if p.Calls == nil {
-			p.Calls = []control.CallSummary{}
-		}
+		p.Calls = some(p.Calls)
 		return s.printJSON("CallList", p)
 	}
 	if len(p.Calls) == 0 {

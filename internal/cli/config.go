@@ -98,10 +98,31 @@ func (s *shell) showProblems(path string, err error) error {
 	return &fault{code: exitUsage, what: fmt.Sprintf("%s has %s", path, count(len(broken.Problems), "problem")), try: "tollgate config schema describes every key"}
 }
 
+// toolCost is what one tool may cost under one policy, for programs.
+type toolCost struct {
+	Tool        string `json:"tool"`
+	Kind        string `json:"kind"`
+	Effect      string `json:"effect"`
+	RetrySafety string `json:"retry_safety,omitempty"`
+	Dependency  string `json:"dependency"`
+	Lane        string `json:"lane"`
+	Policy      string `json:"policy"`
+	Attempts    int    `json:"attempts"`
+	Timeout     string `json:"timeout"`
+	WorstTime   string `json:"worst_time"`
+	MaxDeadline string `json:"max_deadline"`
+}
+
 func (s *shell) printCheck(path string, c *config.Config) error {
 	tools := config.Check(c)
 	if s.json {
-		return s.printJSON("ConfigCheck", map[string]any{"file": path, "tools": tools})
+		costs := []toolCost{}
+		for _, t := range tools {
+			for _, p := range t.Policies {
+				costs = append(costs, toolCost{t.Tool, t.Kind, t.Effect, t.Safety, t.Dependency, string(p.Lane), p.Name, p.Attempts, p.Timeout.String(), p.WorstTime.String(), p.MaxDeadline.String()})
+			}
+		}
+		return s.printJSON("ConfigCheck", costs)
 	}
 	g := &grid{heads: []string{"TOOL", "KIND", "EFFECT", "RETRY SAFETY", "LANE", "POLICY", "ATTEMPTS", "TIMEOUT", "WORST TIME"}}
 	for _, t := range tools {

@@ -42,9 +42,7 @@ func (s *shell) groupsCommand() *cobra.Command {
 
 func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
 	if s.json {
-		if p.Groups == nil {
-			p.Groups = []deadletter.Group{}
-		}
+		p.Groups = some(p.Groups)
 		return s.printJSON("DeadLetterGroupList", p)
 	}
 	if len(p.Groups) == 0 {
@@ -107,9 +105,7 @@ func (s *shell) lettersCommand() *cobra.Command {
 
 func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 	if s.json {
-		if p.Letters == nil {
-			p.Letters = p.Letters[:0:0]
-		}
+		p.Letters = some(p.Letters)
 		return s.printJSON("DeadLetterList", p)
 	}
 	if len(p.Letters) == 0 {
@@ -129,7 +125,7 @@ func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 		s.say("showing %d of %d%s", len(p.Letters), p.Total, more)
 	}
 	next := []string{"tollgate dlq show " + s.short(p.Letters[0].ID)}
-	if p.Letters[0].State == schemas.LetterActive {
+	if p.Letters[0].State == schemas.LetterActive && p.Letters[0].Reason != schemas.ReasonUnknownOutcome {
 		next = append(next, "tollgate dlq replay "+s.short(p.Letters[0].ID))
 	}
 	s.next(next...)

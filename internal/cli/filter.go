@@ -78,6 +78,18 @@ func (f *letterFilter) empty() bool {
 		f.Error == "" && f.State == "" && f.since == "" && f.until == ""
 }
 
+// names checks that what is acted on is named: by IDs or by a filter, and
+// everything only when that is said.
+func (f *letterFilter) names(args []string, action string) error {
+	switch {
+	case len(args) > 0 && (!f.empty() || f.all):
+		return usage("IDs and a filter at the same time", "one of the two")
+	case len(args) == 0 && f.empty() && !f.all:
+		return usage("this would "+action+" every dead letter", "name IDs or a filter, or say --all")
+	}
+	return nil
+}
+
 var agePattern = regexp.MustCompile(`^(\d+)d(.*)$`)
 
 // instant reads an RFC 3339 time, or an age counted back from now.

@@ -52,7 +52,7 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	case l.BodyLost:
 		s.line("ARGUMENTS  lost")
 	default:
-		s.line("ARGUMENTS (%s)", count(len(l.Arguments), "byte"))
+		s.line("ARGUMENTS (%s)", argumentsSize(l))
 		s.line("%s", indented([]byte(l.Arguments)))
 	}
 	if l.NextStep != "" {
@@ -101,4 +101,12 @@ func indented(body []byte) string {
 		return "  " + strings.TrimSpace(string(body))
 	}
 	return "  " + out.String()
+}
+
+// argumentsSize says how long the arguments are, and how much of them is shown.
+func argumentsSize(l schemas.Letter) string {
+	if l.ArgsBytes == 0 {
+		return count(len(l.Arguments), "byte")
+	}
+	return fmt.Sprintf("the first %d of %s", len(l.Arguments), count(l.ArgsBytes, "byte"))
 }

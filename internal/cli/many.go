@@ -47,7 +47,7 @@ func (r *replay) printPlan(plan *bulkReport) error {
 	}
 	plan.DryRun = true
 	if r.json {
-		plan.Done = slices.Concat([]string{}, plan.Done)
+		plan.Done = some(plan.Done)
 		return r.printJSON("ReplayPlan", plan)
 	}
 	r.line("DRY RUN: nothing was replayed")
@@ -125,6 +125,7 @@ func (r *replay) finish(ctx context.Context, report *bulkReport) error {
 	}
 	switch {
 	case r.json:
+		report.Done = some(report.Done)
 		if err := r.printJSON("ReplayReport", report); err != nil {
 			return err
 		}

@@ -39,6 +39,14 @@ func (s *shell) printJSON(kind string, v any) error {
 	return err
 }
 
+// some is a list that is never null in JSON.
+func some[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
 // inUTC returns a copy of v with every instant in it moved to UTC.
 func inUTC(v any) any {
 	from := reflect.ValueOf(v)

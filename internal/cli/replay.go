@@ -35,7 +35,7 @@ func (s *shell) replayCommand() *cobra.Command {
 			"another run. Letters are named by ID or taken by a filter; the set is frozen before the first is\n" +
 			"replayed, and replaying a letter twice is not possible.\n\n" +
 			"Letters with an unknown outcome are left out unless --include-unknown says that you know better.",
-		Example: "  tollgate dlq replay 7qx4t9kd\n  tollgate dlq replay --group 1c04d --dry-run\n  tollgate dlq replay --tool crm.upsert --since 2h --rate 5/s --why 'CRM is back' --wait",
+		Example: "  tollgate dlq replay 7qx4t9kd\n  tollgate dlq replay --group g-1c04d --dry-run\n  tollgate dlq replay --tool crm.upsert --since 2h --rate 5/s --why 'CRM is back' --wait",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: s.completeLetters,
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }}
 	r.filter.flags(c)
@@ -78,16 +78,13 @@ func (r *replay) run(ctx context.Context, args []string) error {
 
 // read checks the flags together.
 func (r *replay) read(args []string) error {
-	limit := r.filter.Limit
 	if err := r.filter.read(r.shell); err != nil {
 		return err
 	}
-	r.filter.Limit = limit
+	if err := r.filter.names(args, "replay"); err != nil {
+		return err
+	}
 	switch {
-	case len(args) > 0 && (!r.filter.empty() || r.filter.all):
-		return usage("IDs and a filter at the same time", "one of the two")
-	case len(args) == 0 && r.filter.empty() && !r.filter.all:
-		return usage("this would replay every dead letter", "name IDs or a filter, or say --all")
 	case r.options.NewRun != "" && !schemas.ValidRun(r.options.NewRun):
 		return usage("--new-run "+quoted(r.options.NewRun)+" is not a run path", "up to 8 segments of letters, digits, _ : - joined by slashes")
 	case r.options.Window < 0 || r.wait < 0:

@@ -36,9 +36,7 @@ func (s *shell) runListCommand() *cobra.Command {
 
 func (s *shell) printRuns(p control.RunsPage) error {
 	if s.json {
-		if p.Runs == nil {
-			p.Runs = []budget.Run{}
-		}
+		p.Runs = some(p.Runs)
 		return s.printJSON("RunList", p)
 	}
 	if len(p.Runs) == 0 {

@@ -33,9 +33,7 @@ func (s *shell) toolListCommand() *cobra.Command {
 
 func (s *shell) printTools(p control.ToolsPage) error {
 	if s.json {
-		if p.Tools == nil {
-			p.Tools = []control.ToolDetail{}
-		}
+		p.Tools = some(p.Tools)
 		return s.printJSON("ToolList", p)
 	}
 	if len(p.Tools) == 0 {
