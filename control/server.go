@@ -153,8 +153,18 @@ func (s *Server) mayReply(reply string) bool {
 	return false
 }
 
+// respond answers. What does not fit a message is said to be so: an operator must
+// never wait for an answer that cannot come.
 func (s *Server) respond(r micro.Request, v any) {
-	if err := r.RespondJSON(v); err != nil {
+	body, err := json.Marshal(v)
+	if most := s.cfg.NATS.MaxPayload(); err == nil && int64(len(body)) > most {
+		s.fail(r, Problem{Code: 413, What: fmt.Sprintf("the answer has %d bytes, and the server takes messages of %d", len(body), most), Try: "ask for less, such as with --limit or a filter"})
+		return
+	}
+	if err == nil {
+		err = r.Respond(body)
+	}
+	if err != nil {
 		s.cfg.Log.Warn().Err(err).Str("subject", r.Subject()).Msg("answer not sent")
 	}
 }

@@ -144,8 +144,15 @@ func (s *Server) letterShow(ctx context.Context, q IDQuery, _ string) (schemas.L
 			l.Arguments = string(Redact([]byte(l.Arguments), t.Redact))
 		}
 	}
+	if n := len(l.Arguments); n > maxShown {
+		l.Arguments, l.ArgsBytes = strings.ToValidUTF8(l.Arguments[:maxShown], ""), n
+	}
 	return l, err
 }
+
+// maxShown is how much of a letter's body is shown: in JSON a byte may take six,
+// and the answer has to fit a message.
+const maxShown = 128 << 10
 
 func (s *Server) replay(ctx context.Context, q ReplayQuery, by string) (Done, error) {
 	q.By = by

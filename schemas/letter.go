@@ -38,9 +38,10 @@ type Letter struct {
 	Attempts    int         `json:"attempts"`
 	Truncated   bool        `json:"truncated,omitempty"` // headers or outcome were cut to fit
 	BodyLost    bool        `json:"body_lost,omitempty"`
-	Note        string      `json:"note,omitempty"`      // why an operator resolved or discarded it
-	NextStep    string      `json:"next_step,omitempty"` // what an operator would do about this reason
-	Outcome     *Outcome    `json:"outcome,omitempty"`   // show only
-	Header      Header      `json:"header,omitempty"`    // show only: the agent's own headers
-	Arguments   string      `json:"arguments,omitempty"` // show only: the original bytes
+	Note        string      `json:"note,omitempty"`            // why an operator resolved or discarded it
+	NextStep    string      `json:"next_step,omitempty"`       // what an operator would do about this reason
+	Outcome     *Outcome    `json:"outcome,omitempty"`         // show only
+	Header      Header      `json:"header,omitempty"`          // show only: the agent's own headers
+	Arguments   string      `json:"arguments,omitempty"`       // show only: the original bytes
+	ArgsBytes   int         `json:"arguments_bytes,omitempty"` // their number, when only the beginning is shown; the stream holds them all
 }

@@ -104,7 +104,7 @@ func indented(body []byte) string {
 }
 
 // argumentsSize says how long the arguments are, and how much of them is shown.
-func argumentsSize(l schemas.Letter) string {
+func argumentsSize(l *schemas.Letter) string {
 	if l.ArgsBytes == 0 {
 		return count(len(l.Arguments), "byte")
 	}
