@@ -10,12 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"tollgate/consumer"
 	"tollgate/schemas"
 )
 
-// floor is the least a dispatcher on JetStream does, on the same server and with the
-// same streams under another name: consume, publish a result, ack.
+// floor is the least that is to be done with a call on JetStream, on the same server
+// with the same sync: consume, publish a result, ack. Whatever the product's own
+// streams are, these stay what they are.
 type floor struct {
 	p     *product
 	nc    *nats.Conn
@@ -24,14 +24,17 @@ type floor struct {
 	slots chan struct{}
 }
 
+// floorStreams are what anybody would take for a queue that must not lose a call,
+// and for answers that can be read later.
+var floorStreams = []jetstream.StreamConfig{
+	{Name: "FLOOR_CALLS", Subjects: []string{"floor.calls.>"}, Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, MaxBytes: 256 << 20},
+	{Name: "FLOOR_RESULTS", Subjects: []string{"floor.results.>"}, MaxMsgsPerSubject: 1, AllowDirect: true},
+}
+
 // floorAtOnce is how many messages are worked on at once, as the tool's concurrency.
 const floorAtOnce = 256
 
 func startFloor(ctx context.Context, p *product) (*floor, error) {
-	subjects, err := schemas.NewSubjects("floor")
-	if err != nil {
-		return nil, err
-	}
 	nc, err := p.app.Server().Conn() // inside the process, as the dispatcher's own
 	if err != nil {
 		return nil, err
@@ -41,17 +44,12 @@ func startFloor(ctx context.Context, p *product) (*floor, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := consumer.StreamNames(subjects)
-	var streams []jetstream.StreamConfig
-	for _, s := range consumer.Streams(subjects, consumer.Limits{LaneBytes: 256 << 20}) {
-		if s.Name == names.Calls || s.Name == names.Results {
-			streams = append(streams, s)
+	for _, c := range floorStreams {
+		if _, err := js.CreateOrUpdateStream(ctx, c); err != nil {
+			return nil, err
 		}
 	}
-	if err := consumer.Ensure(ctx, js, streams); err != nil {
-		return nil, err
-	}
-	from, err := js.CreateOrUpdateConsumer(ctx, names.Calls, jetstream.ConsumerConfig{
+	from, err := js.CreateOrUpdateConsumer(ctx, "FLOOR_CALLS", jetstream.ConsumerConfig{
 		Durable: "floor", AckPolicy: jetstream.AckExplicitPolicy, MaxAckPending: 10 * floorAtOnce})
 	if err != nil {
 		return nil, err
