@@ -176,7 +176,7 @@ func (c *Consumer) bind(ctx context.Context, s *source) error {
 	if err != nil {
 		return fmt.Errorf("consumer %s of stream %s: %w", want.Durable, stream, err)
 	}
-	s.from = from
+	s.pullFrom(from)
 	return nil
 }
 

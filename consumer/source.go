@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tollgate/dispatcher"
@@ -18,10 +19,30 @@ type source struct {
 	tool  *dispatcher.Tool
 	lane  schemas.Lane
 	retry bool
-	from  jetstream.Consumer
 	slots *dispatcher.Slots
 
+	mu   sync.Mutex // guards from
+	from jetstream.Consumer
+
+	gone    bool // the consumer could not be made again, and the log says so
 	trimmed trimmer
+	swept   time.Time // the trimmer's: when it last looked
+	floor   uint64    // the trimmer's: what it last purged
+}
+
+func (s *source) durable() jetstream.Consumer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.from
+}
+
+// pullFrom sets the consumer. What was acknowledged on one before it says nothing
+// about its messages: a stream that was made again counts from 1 again.
+func (s *source) pullFrom(c jetstream.Consumer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.from = c
+	s.trimmed.reset()
 }
 
 // pullPause is how long a source stays away after the server did not answer.
@@ -42,7 +63,7 @@ func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
 		}
 		n := s.want()
 		release()
-		batch, err := s.from.Fetch(n, jetstream.FetchContext(pull))
+		batch, err := s.durable().Fetch(n, jetstream.FetchContext(pull))
 		if err != nil {
 			s.trouble(pull, err)
 			continue
@@ -104,14 +125,23 @@ func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstrea
 	})
 }
 
+// trouble waits before the next pull and, where the consumer is gone, makes it
+// again. The server tells of that once, to a pull that is open; after that nobody
+// answers, which is also what a pull meets while JetStream is away.
 func (s *source) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.c.cfg.Log.Debug().Err(err).Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Msg("pull interrupted; pulling again")
-	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) {
-		if err := s.c.bind(ctx, s); err != nil {
-			s.c.cfg.Log.Warn().Err(err).Str("tool", s.tool.Name).Msg("the consumer is gone and cannot be made again yet")
+	log := s.c.cfg.Log.With().Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Logger()
+	log.Debug().Err(err).Msg("pull interrupted; pulling again")
+	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) {
+		switch err := s.c.bind(ctx, s); {
+		case err == nil && s.gone:
+			s.gone = false
+			log.Info().Msg("the consumer is there again")
+		case err != nil && !s.gone && ctx.Err() == nil:
+			s.gone = true
+			log.Warn().Err(err).Msg("nothing can be pulled: the consumer is gone and cannot be made again yet")
 		}
 	}
 	sleep(ctx, pullPause)

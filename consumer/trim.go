@@ -21,8 +21,9 @@ const trimAlone = 1000
 // all of it. Only what the server itself counts as acknowledged is purged: a message
 // handed back by an earlier process is below no floor.
 type trimmer struct {
-	mu    sync.Mutex // guards acked
+	mu    sync.Mutex // guards acked and fresh
 	acked []uint64   // sequences above the last floor
+	fresh bool       // nothing was trimmed yet: there may be what an earlier process acknowledged
 }
 
 func (t *trimmer) add(seq uint64) {
@@ -36,6 +37,7 @@ func (t *trimmer) add(seq uint64) {
 func (t *trimmer) below(floor uint64) (alone []uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.fresh = false
 	above := t.acked[:0]
 	for _, seq := range t.acked {
 		if seq > floor {
@@ -49,31 +51,46 @@ func (t *trimmer) below(floor uint64) (alone []uint64) {
 	return alone
 }
 
+// reset forgets everything: the consumer is a new one, or this process is.
+func (t *trimmer) reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.acked, t.fresh = nil, true
+}
+
 func (t *trimmer) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.acked) == 0
+	return len(t.acked) == 0 && !t.fresh
 }
 
-// trim purges what the server has counted as acknowledged of one lane's tool.
+// trim purges what the server has counted as acknowledged of one tool: of a lane as
+// it is acknowledged, and of lane and retries alike at the start and now and then.
+// A killed server may find a message again that it had removed for its
+// acknowledgement; nobody is given that one any more.
 func (s *source) trim(ctx context.Context) error {
-	if s.retry || s.trimmed.idle() {
+	if s.trimmed.idle() && time.Since(s.swept) < s.c.cfg.SweepEvery {
 		return nil
 	}
-	info, err := s.from.Info(ctx)
+	info, err := s.durable().Info(ctx)
 	if err != nil {
 		return err
 	}
-	st, err := s.c.js.Stream(ctx, s.c.names.Lane(s.lane))
-	if err != nil {
-		return err
-	}
+	s.swept = time.Now()
 	floor := info.AckFloor.Stream
+	if floor == s.floor && s.trimmed.idle() {
+		return nil
+	}
+	st, err := s.c.js.Stream(ctx, info.Stream)
+	if err != nil {
+		return err
+	}
 	if floor > 0 {
 		if err := st.Purge(ctx, jetstream.WithPurgeSubject(info.Config.FilterSubject), jetstream.WithPurgeSequence(floor+1)); err != nil {
 			return err
 		}
 	}
+	s.floor = floor
 	for _, seq := range s.trimmed.below(floor) {
 		if err := st.DeleteMsg(ctx, seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
 			return err

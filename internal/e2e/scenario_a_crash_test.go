@@ -41,6 +41,26 @@ func TestB06AnAckLostInACrashIsAnsweredFromTheLedger(t *testing.T) {
 	})
 }
 
+// B06: what a process acknowledged and had no time to remove is no backlog of the
+// next one.
+func TestB06WhatWasAcknowledgedBeforeACrashLeavesTheStream(t *testing.T) {
+	var s seen
+	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(nil)}, func(t *testing.T, w *world) {
+		w.again(func() {})
+		w.publish(msg{tool: "send.mail", run: "r", key: "k", deadline: time.Hour})
+		w.until(50*time.Millisecond, "the acknowledgement", func() bool { return w.consumer("TOLLGATE_CALLS", "calls-send=2Email").AckFloor.Stream == 1 })
+		if w.messages("TOLLGATE_CALLS") != 1 {
+			t.Fatal("the message is removed: this is not the window")
+		}
+		w.crash()
+		w.start()
+		w.drained(time.Second)
+		if s.n() != 1 {
+			t.Errorf("%d executions", s.n())
+		}
+	})
+}
+
 // B08: the process dies between publishing the retry and acknowledging the original.
 func TestB08ACrashBetweenRepublishAndAckMakesNoSecondCopy(t *testing.T) {
 	var s seen
