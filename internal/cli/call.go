@@ -132,11 +132,13 @@ func (s *shell) deadline(flag, text string) (string, error) {
 	return t.UTC().Format(time.RFC3339Nano), nil
 }
 
-// message is the submission on the wire.
-func (q submission) message(subject string) *nats.Msg {
+// message is the submission on the wire. Where no deadline was named, one beyond
+// every policy's window stands for it: the window is shorter, and holds.
+func (s *shell) message(subject string, q submission) *nats.Msg {
 	m := nats.NewMsg(subject)
 	m.Data = q.body
-	for name, value := range map[string]string{schemas.HeaderRun: q.run, schemas.HeaderKey: q.key, schemas.HeaderDeadline: q.deadline,
+	deadline := cmpOr(q.deadline, s.now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
+	for name, value := range map[string]string{schemas.HeaderRun: q.run, schemas.HeaderKey: q.key, schemas.HeaderDeadline: deadline,
 		schemas.HeaderPolicy: q.policy, schemas.HeaderRunDeadline: q.runDeadline} {
 		if value != "" {
 			m.Header.Set(name, value)
@@ -175,7 +177,7 @@ func (s *shell) outcomeOf(ctx context.Context, q submission) (*schemas.Outcome, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	reply, err := nc.RequestMsgWithContext(ctx, q.message(s.subjects.Do(s.tenantOrDefault(), q.tool)))
+	reply, err := nc.RequestMsgWithContext(ctx, s.message(s.subjects.Do(s.tenantOrDefault(), q.tool), q))
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, &fault{code: exitUnreachable, what: "no outcome within " + brief(wait), why: "the call may still go on", try: "tollgate result --run " + q.run + " --tool " + q.tool + " --key " + q.key + " --wait 1m"}
 	}
@@ -196,16 +198,13 @@ func (s *shell) submit(ctx context.Context, q submission) error {
 	if err != nil {
 		return err
 	}
-	if q.deadline == "" { // the policy's window is shorter and holds
-		q.deadline = s.now().AddDate(1, 0, 0).UTC().Format(time.RFC3339Nano)
-	}
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	m := q.message(s.subjects.Submit(schemas.Lane(q.lane), s.tenantOrDefault(), q.tool))
+	m := s.message(s.subjects.Submit(schemas.Lane(q.lane), s.tenantOrDefault(), q.tool), q)
 	ack, err := js.PublishMsg(ctx, m, jetstream.WithMsgID(rand.Text()))
 	if err != nil {
 		return fmt.Errorf("publish the call: %w", err)

@@ -20,7 +20,7 @@ func (s *shell) printOutcome(o *schemas.Outcome) error {
 	if s.outTTY {
 		body = safe(body)
 	}
-	if body != "" && !o.IsError {
+	if body != "" && (!o.IsError || o.Status == schemas.ToolError) { // the tool's own words; what the dispatcher says is below
 		fmt.Fprintln(s.stdout, body)
 	}
 	s.say("%s", s.summary(o))
