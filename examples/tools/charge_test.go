@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"tollgate/dispatcher"
 	"tollgate/dispatcher/classify"
@@ -115,7 +116,7 @@ func TestWhatIsNoCharge(t *testing.T) {
 	if v := attempt(t, server.URL, "k4", `{"customer":"ada","cents":1}`); v.Code != "DATABASE" || v.Class != classify.Transient {
 		t.Errorf("without a database: %+v", v)
 	}
-	if _, _, err := c.once("k", charge{}); !errors.Is(err, bbolt.ErrDatabaseNotOpen) {
+	if _, _, err := c.once("k", charge{}); !errors.Is(err, berrors.ErrDatabaseNotOpen) {
 		t.Errorf("%v", err)
 	}
 }
