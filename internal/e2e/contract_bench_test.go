@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -38,6 +37,13 @@ policies:
     max_retry_after: 10s
     max_deadline: 1m
     run: { attempts: 100, side_effects: 100, elapsed: 1h, max_repairs: 2, max_accounts: 16 }
+  patient: # for what takes the processor's time
+    attempts: 4
+    timeout: 15s
+    backoff: { base: 50ms, cap: 200ms, throttle_base: 100ms }
+    max_retry_after: 10s
+    max_deadline: 1m
+    run: { attempts: 100, side_effects: 100, elapsed: 1h, max_repairs: 2, max_accounts: 16 }
 dependencies:
   calm: { quota: { ratio: 1, burst: 1000 }, breaker: off }
 `
@@ -60,31 +66,14 @@ type bench struct {
 	bank *bank
 	own  *nats.Conn // the NATS service's
 	log  *lines
-}
-
-// lines keep the dispatcher's log for a test to read.
-type lines struct {
-	mu  sync.Mutex // guards all
-	all strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
+	slow *metronome
 }
 
 // newBench starts one whose tools are each kind's "bank" and its "check", the
 // bank declared as said, with KIND for the kind; more is added to the tools section.
 func newBench(t *testing.T, declared, more string) *bench {
 	t.Helper()
-	b := &bench{bank: newBank(t), log: &lines{}}
+	b := &bench{bank: newBank(t), log: &lines{}, slow: startMetronome(t)}
 	web := httptest.NewServer(b.bank)
 	t.Cleanup(web.Close)
 	t.Cleanup(func() { close(b.bank.release) }) // before the server waits for its handlers
@@ -102,7 +91,7 @@ func newBench(t *testing.T, declared, more string) *bench {
 		"exec":     {shell("{/script}"), shell("check")},
 		"nats":     {"nats: { subject: svc.bank }", "nats: { subject: svc.check }"},
 	} {
-		tools += fmt.Sprintf("  %s.bank: { %s, %s dependency: calm, policies: [contract] }\n", kind, how[0], strings.ReplaceAll(declared, "KIND", kind))
+		tools += fmt.Sprintf("  %s.bank: { %s, %s dependency: calm, policies: [contract, patient] }\n", kind, how[0], strings.ReplaceAll(declared, "KIND", kind))
 		tools += fmt.Sprintf("  %s.check: { %s, effect: read, dependency: calm, policies: [contract] }\n", kind, how[1])
 	}
 	b.world = realWorld(t, contractPolicies+"tools:\n"+tools, map[string]function.Func{"bank": b.bank.function, "check": b.bank.checkFunction}, b.log)
@@ -166,7 +155,7 @@ func dial(t *testing.T, n *natstest.Node) *nats.Conn {
 func (b *bench) in(t *testing.T) *bench {
 	w := *b.world
 	w.t = t
-	return &bench{world: &w, bank: b.bank, own: b.own, log: b.log}
+	return &bench{world: &w, bank: b.bank, own: b.own, log: b.log, slow: b.slow}
 }
 
 // call is a call of one kind's bank, in a run of its own. The odd spacing and the

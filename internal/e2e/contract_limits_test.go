@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -28,14 +29,14 @@ func TestContractAnOversizeResultEndsOneCallAndNothingElse(t *testing.T) {
 	for _, m := range beside {
 		b.publish(m)
 	}
-	b.each("k1", "huge ok", nil, func(b *bench, m msg, o *schemas.Outcome) {
+	b.each("k1", "huge ok", patiently, func(b *bench, m msg, o *schemas.Outcome) {
 		b.expect(m, o, wants{status: schemas.Failed, code: schemas.CodeResultTooLarge, requests: 1, letter: schemas.ReasonFailed})
 		if !strings.Contains(o.Error.Message, "SHA-256") || !strings.Contains(o.Error.Message, "bytes") || !b.bank.rows(b.t, m.kind())[callID(m)] {
 			b.t.Errorf("error %+v", o.Error)
 		}
 	})
 	for _, m := range beside {
-		b.expect(m, b.outcome(m, 5*time.Second), wants{status: schemas.Succeeded, requests: 1})
+		b.expect(m, b.outcome(m, 20*time.Second), wants{status: schemas.Succeeded, requests: 1})
 	}
 	for name, nc := range map[string]*nats.Conn{"dispatcher": b.app.Conn(), "tool": b.own, "agent": b.nc} {
 		if s := nc.Stats(); s.Reconnects != 0 || nc.LastError() != nil {
@@ -45,12 +46,15 @@ func TestContractAnOversizeResultEndsOneCallAndNothingElse(t *testing.T) {
 	b.sound()
 }
 
+// patiently gives large results the time they take on a busy machine.
+func patiently(m *msg) { m.header = map[string]string{schemas.HeaderPolicy: "patient"} }
+
 // The other side of the limit: what a tool may answer, an outcome can carry, though
 // an outcome holds a JSON result as text as well, and JSON is escaped in JSON.
 func TestContractTheLargestResultStillArrives(t *testing.T) {
 	b := newBench(t, keyed, "")
 	for _, script := range []string{"wide", "angles"} {
-		b.each(script, script, nil, func(b *bench, m msg, o *schemas.Outcome) {
+		b.each(script, script, patiently, func(b *bench, m msg, o *schemas.Outcome) {
 			if script == "wide" {
 				b.expect(m, o, wants{status: schemas.Succeeded, requests: 1})
 			} else { // too large only as an outcome: an end with a name, not a call without one
@@ -59,8 +63,10 @@ func TestContractTheLargestResultStillArrives(t *testing.T) {
 			if script == "wide" && len(o.Structured) != len(wide("w")) {
 				b.t.Errorf("%d bytes of result", len(o.Structured))
 			}
-			if again := b.do(m); again.ID != o.ID {
-				b.t.Errorf("the endpoint says %+v", again)
+			if m.kind() == "http" { // one is enough: the reply is made of the outcome alone
+				if again := b.do(m); again.ID != o.ID || len(again.Structured) != len(o.Structured) {
+					b.t.Errorf("the endpoint says %s, %d bytes", again.ID, len(again.Structured))
+				}
 			}
 		})
 	}
@@ -75,7 +81,7 @@ func TestContractAToolThatHangsGivesItsSlotBack(t *testing.T) {
 	b := newBench(t, never+"concurrency: 1, ", "")
 	for _, kind := range kinds {
 		b.publish(b.call(kind, "behind-0", "ok")) // so that what comes next starts warm
-		b.outcome(b.call(kind, "behind-0", "ok"), 5*time.Second)
+		b.outcome(b.call(kind, "behind-0", "ok"), 20*time.Second)
 		b.publish(b.call(kind, "stuck", "hang"))
 		b.publish(b.call(kind, "behind", "ok"))
 	}
@@ -83,13 +89,13 @@ func TestContractAToolThatHangsGivesItsSlotBack(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			b := b.in(t)
 			stuck, behind := b.call(kind, "stuck", "hang"), b.call(kind, "behind", "ok")
-			o := b.outcome(stuck, 10*time.Second)
+			o := b.outcome(stuck, 20*time.Second)
 			first := b.expect(stuck, o, wants{status: schemas.UnknownOutcome, code: schemas.CodeTimeout, requests: 1, letter: schemas.ReasonUnknownOutcome})
-			if took := o.Attempts[0].Ended.Sub(o.Attempts[0].Started); took < timeout || took > timeout+grace+late {
+			if took := o.Attempts[0].Ended.Sub(o.Attempts[0].Started); took < timeout || took > timeout+grace+b.slow.late() {
 				t.Errorf("the attempt took %v", took)
 			}
-			second := b.expect(behind, b.outcome(behind, 5*time.Second), wants{status: schemas.Succeeded, requests: 1})
-			if waited := second[0].at.Sub(first[0].at); waited < timeout-late || waited > timeout+grace+late {
+			second := b.expect(behind, b.outcome(behind, 20*time.Second), wants{status: schemas.Succeeded, requests: 1})
+			if waited := second[0].at.Sub(first[0].at); waited < timeout-b.slow.late() || waited > timeout+grace+b.slow.late() {
 				t.Errorf("the call behind it waited %v", waited)
 			}
 			if d := ask[control.ToolDetail](b.world, control.VerbToolShow, control.ToolQuery{Tool: stuck.tool}); d.Running != 0 {
@@ -115,7 +121,7 @@ func (b *bench) childGone(m msg) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		stat, _ := os.ReadFile("/proc/" + string(text) + "/stat")
 		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || strings.Contains(string(stat), ") Z ") {
 			return
@@ -139,7 +145,7 @@ func TestContractAPanicCostsTheCallAndNotThePool(t *testing.T) {
 			b.publish(broken[len(broken)-1])
 		}
 		for _, m := range broken {
-			o := b.outcome(m, 10*time.Second)
+			o := b.outcome(m, 20*time.Second)
 			b.expect(m, o, want)
 			if l := b.letter(m, want.letter); o.NextAction != schemas.Reconcile || strings.Contains(l.Message, "goroutine ") || l.Outcome == nil {
 				t.Errorf("outcome %+v, letter %q", o, l.Message)
@@ -162,9 +168,10 @@ func (b *bench) poolOfTwo() {
 	}
 	for _, key := range []string{"s1", "s2", "s3"} {
 		m := b.call("function", key, "slow")
-		at = append(at, b.expect(m, b.outcome(m, 5*time.Second), wants{status: schemas.Succeeded, requests: 1})[0].at)
+		at = append(at, b.expect(m, b.outcome(m, 20*time.Second), wants{status: schemas.Succeeded, requests: 1})[0].at)
 	}
-	if second, third := at[1].Sub(at[0]), at[2].Sub(at[0]); second > 350*time.Millisecond || third < 400*time.Millisecond {
+	slices.SortFunc(at, time.Time.Compare)
+	if second, third := at[1].Sub(at[0]), at[2].Sub(at[0]); second > b.slow.late() || third < 400*time.Millisecond {
 		b.t.Errorf("the second call started after %v, the third after %v: not a pool of two", second, third)
 	}
 }
