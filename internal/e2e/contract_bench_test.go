@@ -65,7 +65,7 @@ type bench struct {
 	*world
 	bank *bank
 	own  *nats.Conn // the NATS service's
-	log  *lines
+	log  *dispatcherLog
 	slow *metronome
 }
 
@@ -73,7 +73,7 @@ type bench struct {
 // bank declared as said, with KIND for the kind; more is added to the tools section.
 func newBench(t *testing.T, declared, more string) *bench {
 	t.Helper()
-	b := &bench{bank: newBank(t), log: &lines{}, slow: startMetronome(t)}
+	b := &bench{bank: newBank(t), log: &dispatcherLog{}, slow: startMetronome(t)}
 	web := httptest.NewServer(b.bank)
 	t.Cleanup(web.Close)
 	t.Cleanup(func() { close(b.bank.release) }) // before the server waits for its handlers

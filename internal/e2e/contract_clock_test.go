@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// lines keep the dispatcher's log for a test to read.
-type lines struct {
+// dispatcherLog keeps the dispatcher's log for a test to read.
+type dispatcherLog struct {
 	mu  sync.Mutex // guards all
 	all strings.Builder
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *dispatcherLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.Write(p)
 }
 
-func (l *lines) String() string {
+func (l *dispatcherLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all.String()
