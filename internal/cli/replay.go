@@ -14,6 +14,7 @@ import (
 	"tollgate/budget"
 	"tollgate/control"
 	"tollgate/deadletter"
+	"tollgate/dedupe"
 	"tollgate/schemas"
 )
 
@@ -65,6 +66,9 @@ func (r *replay) run(ctx context.Context, args []string) error {
 	}
 	if len(ids) == 1 && !r.dryRun {
 		return r.one(ctx, ids[0])
+	}
+	if ids, err = r.whole(ctx, ids); err != nil {
+		return err
 	}
 	plan, err := r.plan(ctx, ids)
 	if err != nil {
@@ -145,6 +149,26 @@ func (r *replay) send(ctx context.Context, id string, dryRun bool) error {
 	o.DryRun = dryRun
 	_, err := ask[control.Done](ctx, r.shell, control.VerbReplay, control.ReplayQuery{ID: id, ReplayOptions: o})
 	return err
+}
+
+// whole completes shortened IDs, and takes each letter once.
+func (r *replay) whole(ctx context.Context, ids []string) ([]string, error) {
+	var out []string
+	seen := map[string]bool{}
+	for _, id := range ids {
+		if call, _, err := dedupe.ParseLetterID(id); err != nil || !dedupe.ValidCallID(call) {
+			l, err := ask[schemas.Letter](ctx, r.shell, control.VerbLetterShow, control.IDQuery{ID: id})
+			if err != nil {
+				return nil, err
+			}
+			id = l.ID
+		}
+		if !seen[id] {
+			seen[id] = true
+			out = append(out, id)
+		}
+	}
+	return out, nil
 }
 
 // plan freezes the set and asks of each letter, without doing anything, whether it
