@@ -16,8 +16,9 @@ import (
 
 // sweeper remembers which waiting calls it woke, to do so once a minute at most.
 type sweeper struct {
-	mu    sync.Mutex // one sweep at a time; guards woken
+	mu    sync.Mutex // one sweep at a time; guards all below
 	woken map[string]time.Time
+	stale time.Time // when schedules were last held against the ledger
 }
 
 const (
@@ -32,6 +33,9 @@ func (c *Consumer) Sweep(ctx context.Context) {
 	c.sweep.mu.Lock()
 	defer c.sweep.mu.Unlock()
 	c.wakeOverdue(ctx, time.Now())
+	if err := c.sweepStale(ctx); err != nil && ctx.Err() == nil {
+		c.cfg.Log.Warn().Err(err).Msg("stale schedules are not all removed; the next sweep goes on")
+	}
 	for _, stream := range []string{c.names.Calls, c.names.Jobs, c.names.Retry} {
 		if err := c.sweepStream(ctx, stream); err != nil && ctx.Err() == nil {
 			c.cfg.Log.Warn().Err(err).Str("stream", stream).Msg("sweep interrupted; the next one goes on")
