@@ -2,6 +2,8 @@ package soak
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,7 +162,7 @@ func checkVerify(t *testing.T, a *agents, ctl *control.Client, calls int) {
 func empty(t *testing.T, js jetstream.JetStream, stream string) {
 	t.Helper()
 	var left uint64
-	for end := time.Now().Add(45 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		st, err := js.Stream(t.Context(), stream)
 		if err != nil {
 			t.Fatal(err)
@@ -169,5 +171,27 @@ func empty(t *testing.T, js jetstream.JetStream, stream string) {
 			return
 		}
 	}
-	t.Errorf("%s still holds %d messages", stream, left)
+	t.Errorf("%s still holds %d messages: %s", stream, left, contents(t.Context(), js, stream))
+}
+
+// contents says what a stream holds and what its consumers know of it.
+func contents(ctx context.Context, js jetstream.JetStream, stream string) string {
+	st, err := js.Stream(ctx, stream)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	state := st.CachedInfo().State
+	for seq := state.FirstSeq; seq <= state.LastSeq; seq++ {
+		if m, err := st.GetMsg(ctx, seq); err == nil {
+			fmt.Fprintf(&b, "\n%d %s at %s %v", seq, m.Subject, m.Time.Format(time.RFC3339Nano), m.Header)
+		}
+	}
+	consumers := st.ListConsumers(ctx)
+	for c := range consumers.Info() {
+		if c.NumPending+uint64(c.NumAckPending) > 0 {
+			fmt.Fprintf(&b, "\n%s: %d pending, %d in hand, delivered %+v, acked %+v", c.Name, c.NumPending, c.NumAckPending, c.Delivered, c.AckFloor)
+		}
+	}
+	return b.String()
 }
