@@ -72,9 +72,17 @@ type Account struct {
 	Effects   int       `json:"side_effects"` // spent
 	Cancelled bool      `json:"cancelled,omitempty"`
 	Reason    string    `json:"reason,omitempty"` // why it was cancelled
-	Named     bool      `json:"named,omitempty"`  // a message named this path's own limits
+	Named     Naming    `json:"named,omitzero"`   // which limits a message has named already
 	Grants    []Grant   `json:"grants,omitempty"`
 	Opened    time.Time `json:"opened"`
+}
+
+// Naming says which limits of an account a message has named. Each is named once:
+// what an operator grants is not taken back by the next message's headers.
+type Naming struct {
+	Attempts    bool `json:"attempts,omitempty"`
+	SideEffects bool `json:"side_effects,omitempty"`
+	Deadline    bool `json:"deadline,omitempty"`
 }
 
 // Run is the budget record of one root run of one tenant.
@@ -121,8 +129,8 @@ func Paths(path string) []string {
 }
 
 // Open creates every missing account on path and applies the limits the message
-// names for path itself. The first naming sets a limit no higher than the
-// maximum; a later one may lower it, never below what is spent, and never raises it.
+// names for path itself. The first naming of a limit may lower it, however late it
+// comes, never below what is spent; it never raises it, and later ones change nothing.
 func (r *Run) Open(path string, named Named, max Maxima, at time.Time) error {
 	for _, p := range Paths(path) {
 		a, ok := r.Accounts[p]
@@ -142,16 +150,17 @@ func (r *Run) Open(path string, named Named, max Maxima, at time.Time) error {
 }
 
 func (a *Account) name(n Named) {
-	if n.Attempts != nil {
-		a.Limits.Attempts = lower(a.Limits.Attempts, *n.Attempts, a.Attempts)
+	if n.Attempts != nil && !a.Named.Attempts {
+		a.Limits.Attempts, a.Named.Attempts = lower(a.Limits.Attempts, *n.Attempts, a.Attempts), true
 	}
-	if n.SideEffects != nil {
-		a.Limits.SideEffects = lower(a.Limits.SideEffects, *n.SideEffects, a.Effects)
+	if n.SideEffects != nil && !a.Named.SideEffects {
+		a.Limits.SideEffects, a.Named.SideEffects = lower(a.Limits.SideEffects, *n.SideEffects, a.Effects), true
 	}
-	if n.Deadline != nil && n.Deadline.Before(a.Limits.Deadline) {
-		a.Limits.Deadline = *n.Deadline
+	if n.Deadline != nil && !a.Named.Deadline {
+		if a.Named.Deadline = true; n.Deadline.Before(a.Limits.Deadline) {
+			a.Limits.Deadline = *n.Deadline
+		}
 	}
-	a.Named = a.Named || n != Named{}
 }
 
 func lower(limit, wanted, spent int) int { return min(limit, max(wanted, spent)) }

@@ -35,7 +35,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// The first naming sets, a later one lowers, none raises or goes below what is spent.
+// The first naming may lower, however late; none raises or goes below what is spent,
+// and a second one changes nothing.
 func TestNaming(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -46,7 +47,7 @@ func TestNaming(t *testing.T) {
 		{"nobody names: the policy", 0, nil, 5},
 		{"lower", 0, []int{3}, 3},
 		{"above the policy", 0, []int{50}, 5},
-		{"lower again", 0, []int{4, 2}, 2},
+		{"named once", 0, []int{4, 2}, 4},
 		{"never raised", 0, []int{2, 4}, 2},
 		{"not below what is spent", 3, []int{1}, 3},
 		{"nothing at all", 0, []int{0}, 0},
@@ -64,8 +65,8 @@ func TestNaming(t *testing.T) {
 			if a.Limits.Attempts != tc.want {
 				t.Errorf("limit %d, want %d", a.Limits.Attempts, tc.want)
 			}
-			if a.Named != (len(tc.named) > 0) {
-				t.Errorf("named is %t", a.Named)
+			if a.Named.Attempts != (len(tc.named) > 0) {
+				t.Errorf("named is %+v", a.Named)
 			}
 			if at := a.Limits.Deadline; at.After(start.Add(time.Minute)) {
 				t.Errorf("deadline %v is beyond the policy's", at)
@@ -75,6 +76,19 @@ func TestNaming(t *testing.T) {
 }
 
 // A message names limits of its own path only: the parent keeps its own.
+// An agent sends the same header with every call; it must not undo what an operator
+// has granted meanwhile.
+func TestAGrantOutlivesTheNextNaming(t *testing.T) {
+	r := budget.New("default", "r", start)
+	open(t, r, "r", budget.Named{Attempts: ptr(1), SideEffects: ptr(1)})
+	r.Charge("r", true)
+	r.Grant("r", budget.Grant{Attempts: 2, SideEffects: 1})
+	open(t, r, "r", budget.Named{Attempts: ptr(1), SideEffects: ptr(1)})
+	if no := r.Check("r", true); no.Dimension != 0 {
+		t.Errorf("refused for %s after the grant", no.Dimension)
+	}
+}
+
 func TestNamingAChildLeavesTheParent(t *testing.T) {
 	r := budget.New("default", "r", start)
 	open(t, r, "r/c", budget.Named{Attempts: ptr(1), SideEffects: ptr(0), Deadline: ptr(start.Add(time.Second))})

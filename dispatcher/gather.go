@@ -45,7 +45,12 @@ func (d *Dispatcher) gather(dl Delivery, now time.Time) *call {
 	if dl.Retry { // our own headers come on top of the agent's, which were measured when they came
 		h, _ = h.Agent()
 	}
-	if c.request, err = schemas.ParseRequest(dl.Lane, dl.Tenant, dl.Tool, h, dl.Body, d.defaults(c)); err != nil {
+	c.request, err = schemas.ParseRequest(dl.Lane, dl.Tenant, dl.Tool, h, dl.Body, d.defaults(c))
+	if schemas.ValidRun(c.request.Run) && schemas.ValidKey(c.request.Key) { // known even to a refusal
+		c.id = dedupe.CallID(dl.Tenant, schemas.Root(c.request.Run), dl.Tool, c.request.Key)
+		c.ref = dedupe.Ref{Tenant: dl.Tenant, Root: schemas.Root(c.request.Run), Call: c.id}
+	}
+	if err != nil {
 		c.malformed = err
 		return c
 	}
@@ -60,8 +65,6 @@ func (d *Dispatcher) gather(dl Delivery, now time.Time) *call {
 		c.malformed = &schemas.Malformed{Field: "body", Problem: err.Error()}
 		return c
 	}
-	c.id = dedupe.CallID(dl.Tenant, schemas.Root(c.request.Run), dl.Tool, c.request.Key)
-	c.ref = dedupe.Ref{Tenant: dl.Tenant, Root: schemas.Root(c.request.Run), Call: c.id}
 	d.choosePolicy(c)
 	return c
 }

@@ -188,6 +188,10 @@ func checkResult(t *Tool, v classify.Verdict) classify.Verdict {
 // repeats it, so it goes first; a result that is still too large is terminal, and
 // never asked for again.
 func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
+	if v.Structured != nil && !json.Valid(v.Structured) { // no executor gives this; an outcome with it could not be written
+		v.Structured = nil
+		return classify.Refused(classify.Answered, schemas.CodeInvalidResult, "the structured result is not JSON")
+	}
 	text, errText := json.Marshal(v.Content)
 	doc, errDoc := json.Marshal(v.Structured)
 	switch err := errors.Join(errText, errDoc); {

