@@ -138,7 +138,7 @@ func (b *batch) stage(c dedupe.Change) (dedupe.Receipt, error) {
 			receipt.Result, r.Result = last, last
 			out = append(out, outgoing{number: last, entry: entry{Call: r.Call}})
 		}
-		value, err := b.l.encoder.record(r)
+		value, err := b.l.codec.record(r)
 		if err != nil {
 			return dedupe.Receipt{}, refused(err)
 		}

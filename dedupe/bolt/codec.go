@@ -45,12 +45,6 @@ func pinned(r *dedupe.Record) bool {
 
 func runOf(r *dedupe.Record) string { return runKey(r.Tenant, schemas.Root(r.Run)) }
 
-// encoder writes records. It is one goroutine's: it keeps buffers.
-type encoder struct {
-	body   bytes.Buffer
-	packed []byte
-}
-
 // dictionary is a few records as they look, for the compressor to refer to: a
 // record alone is too short to compress. It is part of the format: a changed one
 // needs a new record version.
@@ -60,10 +54,22 @@ var dictionary []byte
 
 const dictionaryID = 1
 
-var (
-	zip   = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID, dictionary)))
-	unzip = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderDictRaw(dictionaryID, dictionary)))
-)
+// codec writes and reads records. Writing is one goroutine's, since it keeps
+// buffers; reading is anybody's.
+type codec struct {
+	body   bytes.Buffer
+	packed []byte
+	zip    *zstd.Encoder
+	unzip  *zstd.Decoder
+}
+
+func newCodec() *codec {
+	return &codec{
+		zip: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID, dictionary))),
+		unzip: must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderDictRaw(dictionaryID, dictionary))),
+	}
+}
 
 // Records are CBOR: half the size of JSON and a third of its time, under the same
 // field names. Times keep their nanoseconds.
@@ -80,14 +86,14 @@ func must[M any](mode M, err error) M {
 }
 
 // record encodes r.
-func (e *encoder) record(r *dedupe.Record) ([]byte, error) {
+func (e *codec) record(r *dedupe.Record) ([]byte, error) {
 	e.body.Reset()
 	if err := encMode.NewEncoder(&e.body).Encode(pack(r)); err != nil {
 		return nil, fmt.Errorf("record of call %s: %w", r.Call, err)
 	}
 	body := e.body.Bytes()
 	if settled(r) { // one that will soon be written again is not worth it
-		e.packed = zip.EncodeAll(body, e.packed[:0])
+		e.packed = e.zip.EncodeAll(body, e.packed[:0])
 		body = e.packed
 	}
 	run := runOf(r)
@@ -151,7 +157,7 @@ func readHead(v []byte) (head, error) {
 	return h, nil
 }
 
-func decodeRecord(v []byte) (*dedupe.Record, error) {
+func (e *codec) decode(v []byte) (*dedupe.Record, error) {
 	h, err := readHead(v)
 	if err != nil {
 		return nil, err
@@ -161,7 +167,7 @@ func decodeRecord(v []byte) (*dedupe.Record, error) {
 	}
 	s := stored{Record: &dedupe.Record{}}
 	if h.packed {
-		if h.body, err = unzip.DecodeAll(h.body, nil); err != nil {
+		if h.body, err = e.unzip.DecodeAll(h.body, nil); err != nil {
 			return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 		}
 	}

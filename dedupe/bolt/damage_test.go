@@ -2,6 +2,7 @@ package bolt_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -52,10 +53,19 @@ func settled(n int) *dedupe.Record {
 	r.DownstreamKey = r.Call
 	r.Outcome = &schemas.Outcome{V: 1, ID: r.Call + ".0", Tenant: r.Tenant, Lane: r.Lane, Run: r.Run, Tool: r.Tool, Call: r.Call,
 		Key: r.Key, Fingerprint: r.Fingerprint, ToolCallID: r.ToolCallID, Status: schemas.Succeeded, NextAction: schemas.Return,
-		Content: []schemas.Content{{Type: "text", Text: strings.Repeat("x", 300)}}, Attempts: r.Attempts,
+		Content: []schemas.Content{{Type: "text", Text: noise(n)}}, Attempts: r.Attempts,
 		Budget: schemas.Budget{Attempts: schemas.Usage{Used: 3, Limit: 100}, SideEffects: schemas.Usage{Used: 1, Limit: 20}, ElapsedMS: schemas.Usage{Used: 4000, Limit: 3600000}},
 		Timing: schemas.Timing{Published: now, Deadline: r.Deadline, Settled: now}}
 	return r
+}
+
+// noise is a result of 300 bytes that does not compress, as JSON of real tools does not.
+func noise(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < 300; i++ {
+		fmt.Fprintf(&b, "%x", sha256.Sum256(fmt.Appendf(nil, "%d.%d", n, i)))
+	}
+	return b.String()[:300]
 }
 
 func put(t *testing.T, l *bolt.Ledger, r *dedupe.Record) {

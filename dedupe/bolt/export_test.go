@@ -50,21 +50,21 @@ func (l *Ledger) DropBucket(name string) error {
 
 // StoredSize is how many bytes a record takes in the file.
 func StoredSize(r *dedupe.Record) (int, error) {
-	v, err := new(encoder).record(r)
+	v, err := newCodec().record(r)
 	return len(v), err
 }
 
 // RoundTrip encodes and decodes a record.
 func RoundTrip(r *dedupe.Record) (*dedupe.Record, error) {
-	v, err := new(encoder).record(r)
+	v, err := newCodec().record(r)
 	if err != nil {
 		return nil, err
 	}
-	return decodeRecord(v)
+	return newCodec().decode(v)
 }
 
 // DecodeRecord decodes stored bytes.
-func DecodeRecord(v []byte) (*dedupe.Record, error) { return decodeRecord(v) }
+func DecodeRecord(v []byte) (*dedupe.Record, error) { return newCodec().decode(v) }
 
 // Index is the index of terminal records.
 type Index = index
@@ -90,8 +90,8 @@ func (l *Ledger) Unsynced() bool {
 }
 
 // NewEncoder returns an encoder, and Record is its own.
-func NewEncoder() *encoder                                 { return &encoder{} }
-func (e *encoder) Record(r *dedupe.Record) ([]byte, error) { return e.record(r) }
+func NewEncoder() *codec                                 { return newCodec() }
+func (e *codec) Record(r *dedupe.Record) ([]byte, error) { return e.record(r) }
 
 // Body is a record's body before it is compressed.
 func Body(r *dedupe.Record) ([]byte, error) { return encMode.Marshal(pack(r)) }

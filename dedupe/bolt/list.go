@@ -65,7 +65,7 @@ func (l *Ledger) recordsBelow(after uint64) (records []*dedupe.Record, seqs []ui
 			if number(k) >= after {
 				continue
 			}
-			r, err := decodeRecord(v)
+			r, err := l.codec.decode(v)
 			if err != nil {
 				return err
 			}

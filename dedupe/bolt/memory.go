@@ -62,7 +62,7 @@ func (l *Ledger) load() error {
 		if err := checkLayout(tx, l.path); err != nil {
 			return err
 		}
-		for _, read := range []func(*bbolt.Tx) error{m.loadHot, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
+		for _, read := range []func(*bbolt.Tx) error{func(tx *bbolt.Tx) error { return m.loadHot(tx, l.codec) }, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
 			if err := read(tx); err != nil {
 				return err
 			}
@@ -95,9 +95,9 @@ func (m *memory) inherit(old *memory) {
 	}
 }
 
-func (m *memory) loadHot(tx *bbolt.Tx) error {
+func (m *memory) loadHot(tx *bbolt.Tx, c *codec) error {
 	return tx.Bucket(bucketHot).ForEach(func(k, v []byte) error {
-		r, err := decodeRecord(v)
+		r, err := c.decode(v)
 		if err == nil {
 			m.hot[string(k)] = r
 		}

@@ -29,7 +29,7 @@ type Ledger struct {
 	merged chan struct{} // closed while no commit is under way
 
 	// The writer's own.
-	encoder  encoder
+	codec    *codec
 	sweep    sweep
 	stale    bool // a failed commit may be in the file: read it again before the next
 	unsynced bool // there are commits since the last sync; written under mu
@@ -48,7 +48,7 @@ func Open(path string, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{options: o, path: path, db: db,
+	l := &Ledger{options: o, path: path, db: db, codec: newCodec(),
 		ops: make(chan *op), stop: make(chan struct{}), done: make(chan struct{}), merged: make(chan struct{})}
 	close(l.merged)
 	if err := l.guard(l.start); err != nil {

@@ -26,12 +26,12 @@ func (b *batch) load(call string) (*staged, error) {
 	where := b.l.memory.terminal.candidates(call)
 	b.l.mu.Unlock()
 	if s.hot = s.record != nil; !s.hot {
-		if err := s.find(b.tx, call, where); err != nil {
+		if err := s.find(b.tx, b.l.codec, call, where); err != nil {
 			return nil, unavailable(err)
 		}
 	}
 	if noted {
-		value, err := b.l.encoder.record(s.record)
+		value, err := b.l.codec.record(s.record)
 		if err != nil {
 			return nil, refused(err)
 		}
@@ -43,7 +43,7 @@ func (b *batch) load(call string) (*staged, error) {
 }
 
 // find reads a terminal record. An index entry may belong to another call.
-func (s *staged) find(tx *bbolt.Tx, call string, where []uint64) error {
+func (s *staged) find(tx *bbolt.Tx, c *codec, call string, where []uint64) error {
 	if len(where) == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s *staged) find(tx *bbolt.Tx, call string, where []uint64) error {
 	if err != nil {
 		return err
 	}
-	r, seq, err := lookup(terminal, call, where)
+	r, seq, err := c.lookup(terminal, call, where)
 	if err != nil || r == nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (s *staged) find(tx *bbolt.Tx, call string, where []uint64) error {
 }
 
 // lookup returns the record of call among the given sequences, or nil.
-func lookup(terminal *bbolt.Bucket, call string, where []uint64) (*dedupe.Record, uint64, error) {
+func (e *codec) lookup(terminal *bbolt.Bucket, call string, where []uint64) (*dedupe.Record, uint64, error) {
 	for _, seq := range where {
 		v := terminal.Get(key(seq))
 		if v == nil {
@@ -76,7 +76,7 @@ func lookup(terminal *bbolt.Bucket, call string, where []uint64) (*dedupe.Record
 		if h.call != call {
 			continue
 		}
-		r, err := decodeRecord(v)
+		r, err := e.decode(v)
 		return r, seq, err
 	}
 	return nil, 0, nil

@@ -42,7 +42,7 @@ func (l *Ledger) terminalRecord(call string, where []uint64) (r *dedupe.Record, 
 	err = l.view(func(tx *bbolt.Tx) error {
 		terminal, err := bucket(tx, bucketTerminal)
 		if err == nil {
-			r, _, err = lookup(terminal, call, where)
+			r, _, err = l.codec.lookup(terminal, call, where)
 		}
 		return err
 	})
