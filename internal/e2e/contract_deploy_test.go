@@ -116,9 +116,7 @@ func TestContractADeployOfThePaymentAPI(t *testing.T) {
 		}
 	}
 	p.charged(t, first)
-	if r := ask[control.VerifyReport](w, control.VerbVerify, control.Empty{}); !r.OK {
-		t.Errorf("verify: %+v", r)
-	}
+	w.verify()
 }
 
 // wave lets every agent charge, as many at once as the machine can serve within the

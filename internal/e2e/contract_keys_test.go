@@ -11,7 +11,7 @@ import (
 	"tollgate/schemas"
 )
 
-// DESIGN 13, duplicate delivery: the agent publishes twice, and the tool is asked
+// DESIGN 13, duplicate delivery (I1, I7): the agent publishes twice, and the tool is asked
 // twice because its first answer was lost. With the same key each time there is one
 // row in the table, and the answer is the row's.
 func TestContractDuplicateDeliveryMakesOneRow(t *testing.T) {
