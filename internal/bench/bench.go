@@ -40,7 +40,7 @@ type Report struct {
 	FloorP50MS        float64 `json:"floor_p50_ms"`
 	FsyncP50MS        float64 `json:"fsync_p50_ms"` // append 4 KiB and sync
 	CPUPerCallUS      float64 `json:"cpu_us_per_call"`
-	LedgerBytes       float64 `json:"ledger_bytes_per_call"` // growth of the compacted file
+	LedgerBytes       float64 `json:"ledger_bytes_per_call"` // what the file grows by, without its free space
 	LedgerUncompacted float64 `json:"ledger_bytes_per_call_uncompacted"`
 	RSSMB             float64 `json:"rss_mb"`
 	Sync              string  `json:"sync"`
@@ -116,7 +116,8 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	if err := p.settleDown(ctx); err != nil {
 		return r, err
 	}
-	return r, p.measure(ctx, &r)
+	err = p.measure(ctx, &r)
+	return r, err
 }
 
 // measure fills the report: idle latencies first, then the alternating rounds.
@@ -165,7 +166,7 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	calls := float64(len(idle) + p.o.Rounds*p.o.Calls)
-	r.LedgerBytes, r.LedgerUncompacted = float64(after.compacted-before.compacted)/calls, float64(after.file-before.file)/calls
+	r.LedgerBytes, r.LedgerUncompacted = float64(after.compacted-before.compacted)/calls, float64(after.used-before.used)/calls
 	r.RSSMB = rssMB()
 	return nil
 }

@@ -26,7 +26,7 @@ func fill(ctx context.Context, path string, o Options) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	l, err := bolt.Open(path, bolt.Options{Sync: time.Second, Retention: 172 * time.Hour, Create: true})
+	l, err := bolt.Open(path, bolt.Options{Sync: time.Second, Retention: retention, Create: true})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"tollgate/dedupe/bolt"
 	"tollgate/dispatcher"
 	"tollgate/internal/app"
 	"tollgate/internal/config"
@@ -53,6 +55,8 @@ const (
 	clients     = 16  // connections
 	idleCalls   = 200 // with one in flight
 	roundWithin = 10 * time.Minute
+
+	retention = 172 * time.Hour // of settled calls: as configured, and the longest call
 )
 
 // result is what the tool answers: 300 bytes of JSON.
@@ -197,19 +201,25 @@ func (p *product) latencies(ctx context.Context) ([]time.Duration, error) {
 	return oneByOne(ctx, p.conns[0], p.js[0], "tollgate.results.>", func(i int) *nats.Msg { return message("tollgate.calls", "idle", i) })
 }
 
-type size struct{ file, compacted int64 }
+type size struct{ used, compacted int64 }
 
-// ledgerSize is the ledger's file as it is and without its free space.
-func (p *product) ledgerSize() (size, error) {
+// ledgerSize is how far the ledger's file is filled, as it is and without its free
+// space. The file itself grows in steps that say nothing of a call.
+func (p *product) ledgerSize() (s size, err error) {
+	if s.used, err = p.app.Ledger().Backup(io.Discard); err != nil {
+		return s, err
+	}
 	dst := filepath.Join(p.o.Dir, "compacted.db")
 	if err := p.app.Ledger().Compact(dst); err != nil {
-		return size{}, err
+		return s, err
 	}
-	info, err := os.Stat(dst)
+	defer func() { err = errors.Join(err, os.Remove(dst)) }()
+	copied, err := bolt.Open(dst, bolt.Options{Sync: time.Second, Retention: retention})
 	if err != nil {
-		return size{}, err
+		return s, err
 	}
-	return size{p.app.Ledger().Stats().FileBytes, info.Size()}, os.Remove(dst)
+	s.compacted, err = copied.Backup(io.Discard)
+	return s, errors.Join(err, copied.Close())
 }
 
 // each calls f for 0..n-1, from so many workers at once.
