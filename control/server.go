@@ -185,10 +185,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func problem(err error) Problem {
 	var refused *deadletter.Refused
 	switch {
-	case errors.As(err, &refused) && refused.Conflict:
-		return Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
 	case errors.As(err, &refused):
-		return Problem{Code: 400, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
+		return Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
 	case errors.Is(err, deadletter.ErrNotFound), errors.Is(err, dedupe.ErrNotFound):
 		return Problem{Code: 404, What: err.Error()}
 	case errors.Is(err, dedupe.ErrUnavailable):

@@ -49,6 +49,7 @@ type App struct {
 	names     consumer.Names
 	server    *embedded.Server // nil: external
 	nc        *nats.Conn
+	tnc       *nats.Conn // of tools that are NATS services; nil: there are none
 	js        jetstream.JetStream
 	ledger    *bolt.Ledger
 	term      *owner.Term
@@ -184,8 +185,10 @@ func (a *App) close() {
 			c.Close()
 		}
 	}
-	if a.nc != nil {
-		a.nc.Close()
+	for _, nc := range []*nats.Conn{a.tnc, a.nc} {
+		if nc != nil {
+			nc.Close()
+		}
 	}
 	if a.server != nil {
 		a.server.Shutdown()
@@ -211,7 +214,7 @@ func (a *App) openLedger(ctx context.Context) error {
 		return err
 	}
 	a.ledger = l
-	term, err := owner.Acquire(ctx, a.js, l.ID(), l.Epoch(), owner.Options{Fresh: fresh, Recover: a.opts.Recover, Log: a.opts.Log})
+	term, err := owner.Acquire(ctx, a.js, l.ID(), l.Epoch(), owner.Options{Bucket: a.names.Owner, Fresh: fresh, Recover: a.opts.Recover, Log: a.opts.Log})
 	if err != nil {
 		err = errors.Join(err, l.SetEpoch(ctx, l.Epoch()-1))
 		if fresh {

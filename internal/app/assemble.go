@@ -77,26 +77,47 @@ func (a *App) limits() consumer.Limits {
 	return consumer.Limits{Results: a.opts.Config.Ledger.Retention.D(), AckWait: a.opts.AckWait, AsyncResults: a.keepPublished() > 0}
 }
 
-// connect starts the embedded server or connects to the external one.
+// connect starts the embedded server, if there is one, and connects.
 func (a *App) connect() error {
 	n := a.opts.Config.NATS
 	var err error
-	switch {
-	case a.opts.Conn != nil:
-		a.nc, err = a.opts.Conn()
-	case n.Embedded != nil:
-		o := embedded.Options{StoreDir: a.opts.Config.Path(n.Embedded.StoreDir), Listen: n.Embedded.Listen, SyncInterval: n.Embedded.Sync.Every, MaxStore: int64(n.Embedded.MaxStore),
-			User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(), Logger: a.opts.Log.With().Str("part", "nats-server").Logger()}
-		if a.server, err = embedded.Start(o); err == nil {
-			a.nc, err = a.server.Conn(a.connOptions()...)
-		}
-	default:
-		a.nc, err = nats.Connect(n.URL, append(a.connOptions(), external(a.opts.Config)...)...)
+	if n.Embedded != nil && a.opts.Conn == nil {
+		a.server, err = embedded.Start(embedded.Options{StoreDir: a.opts.Config.Path(n.Embedded.StoreDir), Listen: n.Embedded.Listen, SyncInterval: n.Embedded.Sync.Every,
+			MaxStore: int64(n.Embedded.MaxStore), User: n.User, Password: n.Password.Reveal(), Token: n.Token.Reveal(), Logger: a.opts.Log.With().Str("part", "nats-server").Logger()})
 		if err != nil {
-			err = fmt.Errorf("connect to NATS at %s: %w", n.URL, err)
+			return err
 		}
 	}
+	a.nc, err = a.dial()
 	return err
+}
+
+// dial makes one more connection to the server.
+func (a *App) dial(extra ...nats.Option) (*nats.Conn, error) {
+	opts := append(a.connOptions(), extra...)
+	switch {
+	case a.opts.Conn != nil:
+		return a.opts.Conn()
+	case a.server != nil:
+		return a.server.Conn(opts...)
+	}
+	url := a.opts.Config.NATS.URL
+	nc, err := nats.Connect(url, append(opts, external(a.opts.Config)...)...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS at %s: %w", url, err)
+	}
+	return nc, nil
+}
+
+// toolConn is the connection of tools that are NATS services. It keeps nothing for
+// later while the server is away: a request that goes out late runs after its attempt
+// was given up.
+func (a *App) toolConn() (*nats.Conn, error) {
+	var err error
+	if a.tnc == nil {
+		a.tnc, err = a.dial(nats.ReconnectBufSize(-1))
+	}
+	return a.tnc, err
 }
 
 func (a *App) connOptions() []nats.Option {
@@ -143,7 +164,11 @@ func external(c *config.Config) []nats.Option {
 func (a *App) buildCatalogue() error {
 	cat, err := a.opts.Config.Build(config.BuildDeps{Functions: a.opts.Functions,
 		NATS: func(subject string, rules classify.Rules, maxResult int64) (dispatcher.Executor, error) {
-			return toolnats.New(toolnats.Spec{Conn: a.nc, Subject: subject, Rules: rules, MaxResult: maxResult})
+			nc, err := a.toolConn()
+			if err != nil {
+				return nil, err
+			}
+			return toolnats.New(toolnats.Spec{Conn: nc, Subject: subject, Rules: rules, MaxResult: maxResult})
 		}})
 	if err != nil {
 		return err

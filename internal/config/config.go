@@ -79,7 +79,6 @@ type Ledger struct {
 type Limits struct {
 	Skew          Duration `key:"skew" default:"0s" min:"0" doc:"Allowance for clocks that differ from the server's."`
 	MaxBody       Size     `key:"max_body" default:"960KiB" doc:"Most bytes of a call's arguments; at least 64KiB below the server's max_payload."`
-	HeaderBytes   Size     `key:"header_bytes" default:"16KiB" doc:"Most bytes of a call's headers."`
 	MaxResult     Size     `key:"max_result" default:"768KiB" doc:"Most bytes of a tool's result."`
 	Grace         Duration `key:"grace" default:"2s" doc:"What a tool may take past its timeout before it is given up."`
 	ShutdownGrace Duration `key:"shutdown_grace" default:"20s" doc:"How long running calls may finish when the dispatcher stops."`

@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 	if c.NATS.Prefix != "tollgate" || c.NATS.Embedded != nil {
 		t.Errorf("nats: %+v", c.NATS)
 	}
-	if c.Limits.MaxBody != config.Size(1<<20-schemas.BodyReserve) || c.Limits.HeaderBytes != 16<<10 || c.Limits.Grace.D() != 2*time.Second {
+	if c.Limits.MaxBody != config.Size(1<<20-schemas.BodyReserve) || c.Limits.Grace.D() != 2*time.Second {
 		t.Errorf("limits: %+v", c.Limits)
 	}
 	a := c.Tools["a"]

@@ -19,7 +19,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Bucket is the key-value bucket the owner key lives in.
+// Bucket is the key-value bucket the owner key lives in, unless the options name another.
 const Bucket = "TOLLGATE_OWNER"
 
 const key = "ledger"
@@ -39,6 +39,7 @@ type Holder struct {
 
 // Options set how a term is taken.
 type Options struct {
+	Bucket  string        // "": Bucket; one for each prefix of subjects
 	TTL     time.Duration // 0: DefaultTTL
 	Fresh   bool          // the ledger file was not there and has just been created
 	Recover bool          // the operator says that this file is to be the ledger from now on
@@ -57,16 +58,19 @@ func Acquire(ctx context.Context, js jetstream.JetStream, ledgerID string, epoch
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
 	}
+	if o.Bucket == "" {
+		o.Bucket = Bucket
+	}
 	if ledgerID == "" || epoch == 0 || o.TTL < 0 {
 		return nil, fmt.Errorf("owner: ledger ID %q, epoch %d and TTL %v must be set and positive", ledgerID, epoch, o.TTL)
 	}
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: Bucket, Description: "which ledger file is the true one, and who runs on it", History: 1, Storage: jetstream.FileStorage,
+		Bucket: o.Bucket, Description: "which ledger file is the true one, and who runs on it", History: 1, Storage: jetstream.FileStorage,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("opening the bucket %s: %w", Bucket, err)
+		return nil, fmt.Errorf("opening the bucket %s: %w", o.Bucket, err)
 	}
-	t := &Term{js: js, kv: kv, log: o.Log, mine: Holder{
+	t := &Term{js: js, kv: kv, bucket: o.Bucket, log: o.Log, mine: Holder{
 		LedgerID: ledgerID, Epoch: epoch, Instance: instance(), Since: time.Now().UTC(), TTL: o.TTL,
 	}}
 	for { // until nobody changes the key between our look and our write
@@ -84,7 +88,7 @@ func (t *Term) take(ctx context.Context, o Options) error {
 	switch {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		if !o.Fresh {
-			t.log.Warn().Str("ledger_id", t.mine.LedgerID).Msgf("the owner key was not in %s although the ledger file has a history: the NATS store may have been replaced, so calls it held are gone; starting on the file", Bucket)
+			t.log.Warn().Str("ledger_id", t.mine.LedgerID).Msgf("the owner key was not in %s although the ledger file has a history: the NATS store may have been replaced, so calls it held are gone; starting on the file", t.bucket)
 		}
 		return t.write(ctx, sent, 0)
 	case err != nil:
@@ -92,7 +96,7 @@ func (t *Term) take(ctx context.Context, o Options) error {
 	}
 	var old Holder
 	if err := json.Unmarshal(entry.Value(), &old); err != nil && !o.Recover {
-		return fmt.Errorf("the owner key in %s does not read (start with --recover to replace it): %w", Bucket, err)
+		return fmt.Errorf("the owner key in %s does not read (start with --recover to replace it): %w", t.bucket, err)
 	}
 	age, err := t.age(ctx, entry)
 	if err != nil {
@@ -111,7 +115,7 @@ func (t *Term) take(ctx context.Context, o Options) error {
 // age says how long ago the key was written, by the server's clock alone: the
 // clocks of two dispatchers may differ by more than a term.
 func (t *Term) age(ctx context.Context, entry jetstream.KeyValueEntry) (time.Duration, error) {
-	s, err := t.js.Stream(ctx, "KV_"+Bucket)
+	s, err := t.js.Stream(ctx, "KV_"+t.bucket)
 	if err != nil {
 		return 0, fmt.Errorf("asking for the server's time: %w", err)
 	}

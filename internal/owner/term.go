@@ -19,10 +19,11 @@ var ErrLost = errors.New("the ledger's ownership was lost")
 // Term is the ownership, for as long as it is renewed. Valid may be called by
 // anybody; Run and Release have one caller each, Release after Run has returned.
 type Term struct {
-	js   jetstream.JetStream
-	kv   jetstream.KeyValue
-	log  zerolog.Logger
-	mine Holder
+	js     jetstream.JetStream
+	kv     jetstream.KeyValue
+	bucket string
+	log    zerolog.Logger
+	mine   Holder
 
 	mu       sync.Mutex // guards what follows; never held across I/O
 	revision uint64
@@ -101,7 +102,7 @@ func (t *Term) renew(ctx context.Context) error {
 	}
 	entry, err := t.kv.Get(ctx, key)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		return fmt.Errorf("%w: the key in %s was removed", ErrLost, Bucket)
+		return fmt.Errorf("%w: the key in %s was removed", ErrLost, t.bucket)
 	}
 	if err != nil {
 		return fmt.Errorf("reading the owner key: %w", err)
