@@ -44,7 +44,7 @@ func TestRunViaDo(t *testing.T) {
 
 // What is measured is the real thing: every call of a round is a settled one.
 func TestMeasuredCallsAreReal(t *testing.T) {
-	o, err := Options{Calls: 60, Retained: 0, PendingRetries: 10, Dir: t.TempDir()}.withDefaults()
+	o, err := Options{Calls: 60, PendingRetries: callsPerRun, Dir: t.TempDir()}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestMeasuredCallsAreReal(t *testing.T) {
 	if _, err := p.round(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if s := p.app.Ledger().Stats(); s.Terminal != 60 || s.Live != 10 {
+	if s := p.app.Ledger().Stats(); s.Terminal != 60 || s.Live != callsPerRun {
 		t.Errorf("the ledger holds %d settled and %d live calls", s.Terminal, s.Live)
 	}
 	subjects, _ := schemas.NewSubjects("")

@@ -38,18 +38,23 @@ func fill(ctx context.Context, path string, o Options) (err error) {
 			wait(r, now.Add(time.Hour+time.Duration(i)*time.Millisecond))
 		}
 		_, err := l.Update(ctx, r.Ref(), func(v dedupe.View) dedupe.Change {
-			run := v.Run
-			if run == nil {
-				run = budget.New(r.Tenant, r.Root, now)
+			if v.Run != nil {
+				return dedupe.Change{Record: r}
 			}
-			if run.Open(r.Run, budget.Named{}, r.Terms.Run, now) != nil || run.Charge(r.Run, true).Dimension != 0 {
-				return dedupe.Change{}
-			}
-			run.Used = now
-			return dedupe.Change{Record: r, Run: run}
+			return dedupe.Change{Record: r, Run: paid(r, now)}
 		})
 		return err
 	})
+}
+
+// paid is the run of a filled call, with all its calls charged at once: the filling
+// should take no longer than it must.
+func paid(r *dedupe.Record, now time.Time) *budget.Run {
+	run := budget.New(r.Tenant, r.Root, now)
+	run.Accounts[r.Run] = budget.Account{Path: r.Run, Opened: now, Attempts: callsPerRun, Effects: callsPerRun,
+		Limits: budget.Limits{Attempts: r.Terms.Run.Attempts, SideEffects: r.Terms.Run.SideEffects, Deadline: now.Add(r.Terms.Run.Elapsed)}}
+	run.Used = now
+	return run
 }
 
 // used is a call as one successful attempt leaves it.
