@@ -11,14 +11,14 @@ build: ## the tollgate binary in bin/
 test: ## everything, with the race detector
 	$(GO) test -race -timeout 15m ./...
 
-demo: ## Tollgate, a tool that fails and an agent in one terminal
+demo: ## every way a call can end, a replay, and verify at the end
 	$(GO) run ./cmd/tollgate demo
 
-soak: ## an hour of faults against the invariants
+soak: ## the real program killed 30 times in 3,000 calls
 	$(GO) test -tags soak -run Soak -count 1 -timeout 60m ./internal/soak/...
 
-bench: ## the hot path; numbers of this machine only
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+bench: ## what a call costs against bare JetStream; numbers of this machine only
+	$(GO) run ./cmd/tollgate bench --json
 
 fuzz: ## each fuzz target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \
