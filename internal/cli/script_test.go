@@ -25,7 +25,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"serving": serving, "exits": exits, "remember": remember, "post": post,
+			"serving": serving, "exits": exits, "remember": remember, "post": post, "transcript": transcript,
 		},
 		Setup: func(e *testscript.Env) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,6 +35,11 @@ func TestScripts(t *testing.T) {
 			defer l.Close() // nobody listens there from now on
 			e.Setenv("NOBODY", "nats://"+l.Addr().String())
 			e.Setenv("NO_COLOR", "1")
+			readme, err := filepath.Abs("../../README.md")
+			if err != nil {
+				return err
+			}
+			e.Setenv("README", readme)
 			e.Setenv("PATH", os.Getenv("PATH")+string(os.PathListSeparator)+e.Getenv("PATH"))
 			return nil
 		},
