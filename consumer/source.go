@@ -28,6 +28,7 @@ type source struct {
 	trimmed trimmer
 	swept   time.Time // the trimmer's: when it last looked
 	floor   uint64    // the trimmer's: what it last purged
+	waits   bool      // the trimmer's: there is something to purge, and it may not yet
 }
 
 func (s *source) durable() jetstream.Consumer {
@@ -42,7 +43,7 @@ func (s *source) pullFrom(c jetstream.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.from = c
-	s.trimmed.reset()
+	s.trimmed.reset(c.CachedInfo())
 }
 
 // pullPause is how long a source stays away after the server did not answer.
@@ -109,16 +110,21 @@ func (s *source) want() int {
 func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstream.Msg) {
 	s.c.held.add(m)
 	wg.Go(func() {
+		d := s.c.delivery(m)
+		s.trimmed.taken(d.Origin.Sequence)
 		release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
 		if err != nil {
 			s.c.held.remove(m)
+			s.trimmed.handBack(d.Origin.Sequence)
 			s.c.settle(m, dispatcher.Settlement{})
 			return
 		}
 		defer release()
-		d := s.c.delivery(m)
 		done := s.c.cfg.Dispatcher.Handle(work, d)
 		s.c.held.remove(m)
+		if !done.Ack {
+			s.trimmed.handBack(d.Origin.Sequence)
+		}
 		if s.c.settle(m, done) && !s.retry {
 			s.trimmed.add(d.Origin.Sequence)
 		}

@@ -20,10 +20,18 @@ const trimAlone = 1000
 // so at every acknowledgement, with a sync each; on a Limits stream one purge takes
 // all of it. Only what the server itself counts as acknowledged is purged: a message
 // handed back by an earlier process is below no floor.
+//
+// A purge also makes the server forget what it was about to deliver again: a message
+// handed back would stay away for the whole ack wait. So nothing is purged while
+// there may be such a message, and none is handed back while a purge is under way.
 type trimmer struct {
-	mu    sync.Mutex // guards acked and fresh
-	acked []uint64   // sequences above the last floor
-	fresh bool       // nothing was trimmed yet: there may be what an earlier process acknowledged
+	purging sync.Mutex // held by a purge, and to hand a message back; before mu
+
+	mu    sync.Mutex          // guards what follows
+	acked []uint64            // sequences above the last floor
+	fresh bool                // nothing was trimmed yet: there may be what an earlier process acknowledged
+	back  map[uint64]struct{} // handed back and not delivered again yet
+	old   uint64              // up to here messages were delivered, and not all settled, before this process pulled
 }
 
 func (t *trimmer) add(seq uint64) {
@@ -32,12 +40,35 @@ func (t *trimmer) add(seq uint64) {
 	t.acked = append(t.acked, seq)
 }
 
-// below drops what a purge up to floor has removed and takes out what has to be
-// deleted alone.
-func (t *trimmer) below(floor uint64) (alone []uint64) {
+// taken notes that a message was delivered, perhaps again.
+func (t *trimmer) taken(seq uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fresh = false
+	delete(t.back, seq)
+}
+
+// handBack notes that a message is about to be handed back.
+func (t *trimmer) handBack(seq uint64) {
+	t.purging.Lock()
+	defer t.purging.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.back[seq] = struct{}{}
+}
+
+// mayPurge reports whether the server can have nothing in hand to deliver again.
+func (t *trimmer) mayPurge(floor uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return floor > 0 && len(t.back) == 0 && floor >= t.old
+}
+
+// below drops what a purge up to floor has removed, 0 for none, and takes out what
+// has to be deleted alone.
+func (t *trimmer) below(floor uint64, waits bool) (alone []uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fresh = t.fresh && waits
 	above := t.acked[:0]
 	for _, seq := range t.acked {
 		if seq > floor {
@@ -52,10 +83,13 @@ func (t *trimmer) below(floor uint64) (alone []uint64) {
 }
 
 // reset forgets everything: the consumer is a new one, or this process is.
-func (t *trimmer) reset() {
+func (t *trimmer) reset(info *jetstream.ConsumerInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.acked, t.fresh = nil, true
+	t.acked, t.fresh, t.back, t.old = nil, true, map[uint64]struct{}{}, 0
+	if info.NumAckPending > 0 {
+		t.old = info.Delivered.Stream
+	}
 }
 
 func (t *trimmer) idle() bool {
@@ -69,7 +103,7 @@ func (t *trimmer) idle() bool {
 // A killed server may find a message again that it had removed for its
 // acknowledgement; nobody is given that one any more.
 func (s *source) trim(ctx context.Context) error {
-	if s.trimmed.idle() && time.Since(s.swept) < s.c.cfg.SweepEvery {
+	if (s.trimmed.idle() || s.waits) && time.Since(s.swept) < s.c.cfg.SweepEvery {
 		return nil
 	}
 	info, err := s.durable().Info(ctx)
@@ -85,18 +119,35 @@ func (s *source) trim(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if floor > 0 {
-		if err := st.Purge(ctx, jetstream.WithPurgeSubject(info.Config.FilterSubject), jetstream.WithPurgeSequence(floor+1)); err != nil {
-			return err
-		}
+	purged, err := s.purge(ctx, st, info)
+	if err != nil {
+		return err
 	}
-	s.floor = floor
-	for _, seq := range s.trimmed.below(floor) {
+	s.waits = floor > 0 && purged == 0
+	if !s.waits {
+		s.floor = floor
+	}
+	for _, seq := range s.trimmed.below(purged, s.waits) {
 		if err := st.DeleteMsg(ctx, seq); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) && !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
 			return err
 		}
 	}
 	return nil
+}
+
+// purge removes what is acknowledged up to the consumer's floor, and returns that
+// floor; 0 when that has to wait.
+func (s *source) purge(ctx context.Context, st jetstream.Stream, info *jetstream.ConsumerInfo) (uint64, error) {
+	s.trimmed.purging.Lock()
+	defer s.trimmed.purging.Unlock()
+	floor := info.AckFloor.Stream
+	if !s.trimmed.mayPurge(floor) {
+		return 0, nil
+	}
+	if err := st.Purge(ctx, jetstream.WithPurgeSubject(info.Config.FilterSubject), jetstream.WithPurgeSequence(floor+1)); err != nil {
+		return 0, err
+	}
+	return floor, nil
 }
 
 // trim trims every source once.

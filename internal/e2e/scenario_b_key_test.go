@@ -200,6 +200,7 @@ func TestAReleasedKeyOpensTheNextGenerationForARequestOnly(t *testing.T) {
 		if first.Status != schemas.Unavailable || first.Generation != 0 || first.Code() != schemas.CodeBreakerOpen || len(first.Attempts) != 0 {
 			t.Fatalf("%s %s generation %d", first.Status, first.Code(), first.Generation)
 		}
+		time.Sleep(time.Second) // the connection is back
 		// asked again through the endpoint, still unavailable: generation 1
 		if o := w.do(m); o.Status != schemas.Unavailable || o.Generation != 1 || o.Repeated {
 			t.Errorf("asked again: %s generation %d", o.Status, o.Generation)

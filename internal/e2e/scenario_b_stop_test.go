@@ -55,8 +55,12 @@ func TestB72AStopFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 				done++
 			}
 		}
-		if done != 2 || s.n() != 2 || w.onStream("TOLLGATE_CALLS", ">") != 6 {
-			t.Errorf("%d outcomes, %d executed, %d left on the stream", done, s.n(), w.onStream("TOLLGATE_CALLS", ">"))
+		c, err := w.js.Consumer(t.Context(), "TOLLGATE_CALLS", "calls-work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending); done != 2 || s.n() != 2 || left != 6 {
+			t.Errorf("%d outcomes, %d executed, %d left to deliver", done, s.n(), left)
 		}
 		w.start()
 		time.Sleep(100 * time.Millisecond) // long before any acknowledgement would be missed
