@@ -160,7 +160,7 @@ func TestB30AReplayOfAnExpiredRunIsRefusedUntilGranted(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.start()
 		f := w.refused(control.VerbReplay, control.ReplayQuery{ID: callID(m)})
-		if f.Code != 400 || !strings.Contains(f.What, "deadline") || !strings.Contains(f.What, end.UTC().Format(time.RFC3339)) || f.Try == "" {
+		if f.Code != 409 || !strings.Contains(f.What, "deadline") || !strings.Contains(f.What, end.UTC().Format(time.RFC3339)) || f.Try == "" {
 			t.Errorf("%+v", f)
 		}
 		if p := w.letters(deadletter.Filter{}); p.Total != 1 || s.n() != 1 {
