@@ -131,7 +131,7 @@ func TestB74ACancelledRunExecutesNothingMore(t *testing.T) {
 			t.Fatalf("letters %+v", l)
 		}
 		p := w.problem(control.VerbReplay, control.ReplayQuery{ID: l[0].ID, ReplayOptions: deadletter.ReplayOptions{IncludeUnknown: true}})
-		if p.Code != 400 || p.Try != "--new-run" {
+		if p.Code != 409 || p.Try != "--new-run" {
 			t.Errorf("replay of a cancelled run: %+v", p)
 		}
 		w.verify()

@@ -87,7 +87,7 @@ func TestResolveHappenedStoresTheResultAndDispatchesNothing(t *testing.T) {
 func TestResolveDidNotHappenMakesTheLetterReplayable(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s, m, id := unknownWorld(t)
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 || !strings.Contains(p.Try, "resolve") {
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 || !strings.Contains(p.Try, "resolve") {
 			t.Errorf("an unknown outcome was replayed: %+v", p)
 		}
 		ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.DidNotHappen}})
@@ -119,10 +119,10 @@ func TestResolveUndeterminedKeepsTheLetter(t *testing.T) {
 		if len(l) != 1 || l[0].State != schemas.LetterActive || !strings.Contains(l[0].Note, "bank is closed") {
 			t.Errorf("letters %+v", l)
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 {
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replay: %+v", p)
 		}
-		if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: "maybe"}}); p.Code != 400 {
+		if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: "maybe"}}); p.Code != 409 {
 			t.Errorf("no verdict: %+v", p)
 		}
 		if o := w.stored(m); o.Status != schemas.UnknownOutcome || s.n() != 1 {
@@ -145,7 +145,7 @@ func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
 		}
 		id := l[0].ID
 		for _, v := range []deadletter.Verdict{deadletter.Happened, deadletter.DidNotHappen} {
-			if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: v}}); p.Code != 400 {
+			if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: v}}); p.Code != 409 {
 				t.Errorf("%s: %+v", v, p)
 			}
 		}
@@ -162,7 +162,7 @@ func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
 		if l := w.lettersOf(""); len(l) != 1 || l[0].State != schemas.LetterActive {
 			t.Errorf("restored: %+v", l)
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 400 {
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replay: %+v", p)
 		}
 		if got := strings.Join(w.audits(), " "); got != "discard restore" || s.n() != 0 {
@@ -190,7 +190,7 @@ func TestAReplayIntoAnotherRunIsPaidThere(t *testing.T) {
 		if first.Status != schemas.Exhausted {
 			t.Fatalf("%s %s", first.Status, first.Code())
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: first.Call}); p.Code != 400 || !strings.Contains(p.Try, "--new-run") {
+		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: first.Call}); p.Code != 409 || !strings.Contains(p.Try, "--new-run") {
 			t.Errorf("a run without budget paid: %+v", p)
 		}
 		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{NewRun: "ops/repair", Why: "test"}})
