@@ -44,23 +44,23 @@ func (d *Dispatcher) Do(ctx, work context.Context, dl Delivery) *schemas.Outcome
 }
 
 // admitQueued handles the call, waiting for a slot, a breaker or a rate as long as
-// an attempt still fits. An attempt it starts goes on when wait has ended.
+// an attempt still fits. An attempt it starts goes on when wait has ended. A slot
+// that was waited for is kept for the next try: nobody overtakes.
 func (d *Dispatcher) admitQueued(work, wait context.Context, c *call) Settlement {
 	queued := false
+	release := d.tryslot(c)
+	defer func() { release() }()
 	for {
-		release := d.tryslot(c)
 		s := d.handle(work, c)
-		release()
-		if s.Later { // its letter is not stored yet: the answer is a moment away
+		switch {
+		case s.Later: // its letter is not stored yet: the answer is a moment away
 			if pause(wait, laterPause); wait.Err() != nil {
 				return Settlement{Pending: true}
 			}
 			continue
-		}
-		if !s.Hold {
+		case !s.Hold:
 			return s
-		}
-		if !queued {
+		case !queued:
 			select {
 			case d.queue <- struct{}{}:
 				queued = true
@@ -69,7 +69,14 @@ func (d *Dispatcher) admitQueued(work, wait context.Context, c *call) Settlement
 				return Settlement{Outcome: refusal(c, gate.Decision{Code: schemas.CodeQueueFull}, nil)}
 			}
 		}
-		if !d.waitHold(wait, c, s.Delay) {
+		if c.slot {
+			release()
+			pause(wait, s.Delay)
+			release = d.tryslot(c)
+		} else {
+			release = d.slotWithin(wait, c, s.Delay)
+		}
+		if wait.Err() != nil {
 			return Settlement{}
 		}
 	}
@@ -99,19 +106,15 @@ func (d *Dispatcher) tryslot(c *call) (release func()) {
 	return release
 }
 
-// waitHold waits for a slot to become free, or for the delay. It reports whether
-// the caller is still there.
-func (d *Dispatcher) waitHold(ctx context.Context, c *call, delay time.Duration) bool {
-	wait, cancel := context.WithTimeout(ctx, delay)
+// slotWithin waits for a slot, at most for the delay.
+func (d *Dispatcher) slotWithin(ctx context.Context, c *call, delay time.Duration) (release func()) {
+	ctx, cancel := context.WithTimeout(ctx, delay)
 	defer cancel()
-	if !c.slot {
-		if release, err := d.Slots(c.tool).Acquire(wait, false); err == nil {
-			release()
-		}
-	} else {
-		<-wait.Done()
+	release, err := d.Slots(c.tool).Acquire(ctx, false)
+	if c.slot = err == nil; !c.slot {
+		return func() {}
 	}
-	return ctx.Err() == nil
+	return release
 }
 
 // pending tells a caller that its call was accepted and goes on.

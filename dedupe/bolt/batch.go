@@ -28,6 +28,7 @@ type batch struct {
 	pauses  map[string]*dedupe.Pause
 	moved   []move // by expiry
 	dropped []string
+	touched bool // something was written past the overlay
 }
 
 // staged is one record of the overlay and where the file holds it now.

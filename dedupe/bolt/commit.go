@@ -26,16 +26,22 @@ func (l *Ledger) commit(ops []*op, expire int) error {
 		}
 		return l.transact(func(tx *bbolt.Tx) error {
 			b = l.newBatch(tx)
-			return b.fill(ops, expire)
+			if err := b.fill(ops, expire); err != nil || !b.unchanged() {
+				return err
+			}
+			return errUnchanged
 		})
 	})
 	l.mu.Lock()
-	if err == nil {
+	switch {
+	case errors.Is(err, errUnchanged): // nothing to make durable, and no sync to wait for
+		err = nil
+	case err == nil:
 		b.merge(&l.memory)
 		l.unsynced = true
 		l.memory.stats.Commits++
 		l.memory.stats.LastCommit = time.Since(started)
-	} else {
+	default:
 		b.restore(&l.memory)
 		l.memory.stats.FailedCommits++
 	}
@@ -78,6 +84,26 @@ func (l *Ledger) transact(f func(*bbolt.Tx) error) error {
 		return errors.Join(err, shown)
 	}
 	return nil
+}
+
+// errUnchanged ends a transaction whose changes changed nothing.
+var errUnchanged = errors.New("unchanged")
+
+func (b *batch) unchanged() bool {
+	if b.touched || len(b.out)+len(b.gone)+len(b.pauses)+len(b.moved)+len(b.dropped) > 0 {
+		return false
+	}
+	for _, s := range b.records {
+		if s.value != nil {
+			return false
+		}
+	}
+	for _, s := range b.runs {
+		if s.value != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // fill runs the changes and writes what they staged.

@@ -23,6 +23,7 @@ func (l *Ledger) SetEpoch(ctx context.Context, epoch uint64) error {
 		if err != nil {
 			return dedupe.Receipt{}, err
 		}
+		b.touched = true
 		l.mu.Lock()
 		l.epoch = epoch
 		l.mu.Unlock()

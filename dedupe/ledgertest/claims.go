@@ -3,7 +3,6 @@ package ledgertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -258,7 +257,7 @@ func closed(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	_, err := b.Update(context.Background(), dedupe.Ref{Tenant: "t1", Root: "r1"}, func(dedupe.View) dedupe.Change {
-		panic(fmt.Sprint("ran in a closed ledger"))
+		panic("ran in a closed ledger")
 	})
 	if !errors.Is(err, dedupe.ErrUnavailable) {
 		t.Errorf("error %v", err)

@@ -168,7 +168,7 @@ func (a *App) eachStored(ctx context.Context, stream string, do func(subject str
 		return err
 	}
 	for seq := uint64(0); seq < last; {
-		batch, err := c.Fetch(500, jetstream.FetchMaxWait(2*time.Second))
+		batch, err := c.FetchNoWait(500)
 		if err != nil {
 			return err
 		}

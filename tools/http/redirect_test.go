@@ -17,15 +17,15 @@ func TestRedirects(t *testing.T) {
 		seen.Add(1)
 		switch r.URL.Path {
 		case "/302":
-			nethttp.Redirect(w, r, "/end", 302)
+			nethttp.Redirect(w, r, "/end", nethttp.StatusFound)
 		case "/307":
-			nethttp.Redirect(w, r, "/end", 307)
+			nethttp.Redirect(w, r, "/end", nethttp.StatusTemporaryRedirect)
 		case "/308":
-			nethttp.Redirect(w, r, "/end", 308)
+			nethttp.Redirect(w, r, "/end", nethttp.StatusPermanentRedirect)
 		case "/away":
-			nethttp.Redirect(w, r, other.URL, 307)
+			nethttp.Redirect(w, r, other.URL, nethttp.StatusTemporaryRedirect)
 		case "/loop":
-			nethttp.Redirect(w, r, "/loop", 307)
+			nethttp.Redirect(w, r, "/loop", nethttp.StatusTemporaryRedirect)
 		case "/end":
 			body, _ := io.ReadAll(r.Body)
 			io.WriteString(w, r.Method+" "+r.Header.Get("Idempotency-Key")+" "+string(body))
