@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,10 +25,22 @@ type runningCall struct {
 
 // running is every attempt under way, by call.
 type running struct {
-	mu    sync.Mutex // guards calls and held
+	mu    sync.Mutex // guards what follows
 	calls map[string]runningCall
 	held  map[string]bool // from claim to settle, by call
+
+	recent []cancellation // an attempt claimed just before one may start just after it
 }
+
+// cancellation is one that was committed, and which attempts it ends.
+type cancellation struct {
+	at    time.Time
+	match func(call string, c runningCall) bool
+	cause error
+}
+
+// recently is longer than any claim takes to commit and start.
+const recently = time.Minute
 
 // hold marks a call as in this process's hands, from claim to settle, so that
 // recovery leaves it alone.
@@ -48,10 +61,17 @@ func (r *running) busy(call string) bool {
 	return r.held[call]
 }
 
-func (r *running) add(call string, c runningCall) {
+// add enters an attempt that was claimed at the given time. A cancellation that was
+// committed since did not find it, and ends it now.
+func (r *running) add(call string, c runningCall, claimed time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls[call] = c
+	for _, x := range r.recent {
+		if x.at.After(claimed) && x.match(call, c) {
+			c.cancel(x.cause)
+		}
+	}
 }
 
 func (r *running) remove(call string) {
@@ -64,7 +84,9 @@ func (r *running) remove(call string) {
 func (r *running) cancel(match func(call string, c runningCall) bool, cause error) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
+	now, n := time.Now(), 0
+	r.recent = slices.DeleteFunc(r.recent, func(x cancellation) bool { return now.Sub(x.at) > recently })
+	r.recent = append(r.recent, cancellation{now, match, cause})
 	for call, c := range r.calls {
 		if match(call, c) {
 			c.cancel(cause)
@@ -111,7 +133,7 @@ func (d *Dispatcher) attempt(ctx context.Context, c *call, a *admission, p *perm
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d.running.add(r.Call, runningCall{tenant: r.Tenant, run: r.Run, cancel: cancel})
+	d.running.add(r.Call, runningCall{tenant: r.Tenant, run: r.Run, cancel: cancel}, r.Attempts[len(r.Attempts)-1].Started)
 	defer d.running.remove(r.Call)
 	ctx, stop := context.WithTimeoutCause(ctx, r.Terms.Timeout, ErrTimeout)
 	defer stop()
