@@ -52,6 +52,7 @@ type Consumer struct {
 	js    jetstream.JetStream
 	names Names
 	held  held
+	acked chan struct{} // something was acknowledged
 	sweep sweeper
 }
 
@@ -68,7 +69,7 @@ func New(cfg Config) *Consumer {
 	def(&cfg.SweepEvery, 10*time.Second)
 	def(&cfg.UnservedGrace, time.Minute)
 	def(&cfg.Recovery, 5*time.Second)
-	return &Consumer{cfg: cfg, js: cfg.JetStream, names: StreamNames(cfg.Subjects), held: held{msgs: map[jetstream.Msg]struct{}{}},
+	return &Consumer{cfg: cfg, js: cfg.JetStream, names: StreamNames(cfg.Subjects), held: held{msgs: map[jetstream.Msg]struct{}{}}, acked: make(chan struct{}, 1),
 		sweep: sweeper{woken: map[string]time.Time{}}}
 }
 
@@ -115,7 +116,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	background.Go(func() { every(ctx, c.cfg.Recovery, func() { c.recover(work) }) })
 	background.Go(func() { every(ctx, c.cfg.SweepEvery, func() { c.Sweep(ctx) }) })
-	background.Go(func() { every(ctx, trimEvery, func() { c.trim(ctx, sources) }) })
+	background.Go(func() { c.trimming(ctx, sources) })
 	for _, s := range sources {
 		pulling.Go(func() { s.run(ctx, work, &attempts) })
 	}

@@ -46,6 +46,10 @@ func (s *source) pullFrom(c jetstream.Consumer) {
 	s.trimmed.reset(c.CachedInfo())
 }
 
+// heartbeat is how often the server says that it still has a pull. A pull that it
+// lost is missed after two of them.
+const heartbeat = 3 * time.Second
+
 // pullPause is how long a source stays away after the server did not answer.
 const pullPause = 250 * time.Millisecond
 
@@ -64,7 +68,7 @@ func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
 		}
 		n := s.want()
 		release()
-		batch, err := s.durable().Fetch(n, jetstream.FetchContext(pull))
+		batch, err := s.durable().Fetch(n, jetstream.FetchContext(pull), jetstream.FetchHeartbeat(heartbeat))
 		if err != nil {
 			s.trouble(pull, err)
 			continue
@@ -127,6 +131,10 @@ func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstrea
 		}
 		if s.c.settle(m, done) && !s.retry {
 			s.trimmed.add(d.Origin.Sequence)
+			select {
+			case s.c.acked <- struct{}{}:
+			default: // the next trim takes this one too
+			}
 		}
 	})
 }

@@ -150,6 +150,23 @@ func (s *source) purge(ctx context.Context, st jetstream.Stream, info *jetstream
 	return floor, nil
 }
 
+// trimming trims at the start, a moment after something was acknowledged, and now and then.
+func (c *Consumer) trimming(ctx context.Context, sources []*source) {
+	now := time.NewTicker(c.cfg.SweepEvery)
+	defer now.Stop()
+	c.trim(ctx, sources)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.acked:
+		case <-now.C:
+		}
+		sleep(ctx, trimEvery)
+		c.trim(ctx, sources)
+	}
+}
+
 // trim trims every source once.
 func (c *Consumer) trim(ctx context.Context, sources []*source) {
 	for _, s := range sources {

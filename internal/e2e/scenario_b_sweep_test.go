@@ -114,7 +114,7 @@ func TestAMessageOfAToolNobodyServesIsRefusedAfterTheGrace(t *testing.T) {
 		if w.refusalOf(call) != nil || len(w.lettersOf("")) != 0 {
 			t.Error("refused before the grace was over")
 		}
-		time.Sleep(6 * time.Second)
+		time.Sleep(20 * time.Second)
 		for _, m := range []msg{call, job} {
 			if r := w.refusalOf(m); !strings.Contains(string(r), schemas.CodeUnknownTool) {
 				t.Errorf("%s: refusal %s", m.key, r)

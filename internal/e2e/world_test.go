@@ -42,6 +42,7 @@ type world struct {
 	crashes  int
 	ackWait  time.Duration // of the consumers; 0: the default
 	recover  bool
+	sweep    time.Duration              // between sweeps; 0: the default
 	provider nats.InProcessConnProvider // of the dispatcher's connection; nil: node
 }
 
@@ -105,7 +106,7 @@ func (w *world) options() app.Options {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: 2 * time.Second, AckWait: w.ackWait, Recover: w.recover,
+	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: w.sweep, AckWait: w.ackWait, Recover: w.recover,
 		Conn: func() (*nats.Conn, error) {
 			from := w.provider
 			if from == nil {
@@ -192,7 +193,8 @@ func (w *world) outcome(m msg, within time.Duration, generation ...int) *schemas
 	if len(generation) > 0 {
 		least = generation[0]
 	}
-	for end := time.Now().Add(within); ; time.Sleep(20 * time.Millisecond) {
+	start := time.Now()
+	for end := start.Add(within); ; time.Sleep(min(time.Second, 20*time.Millisecond+time.Since(start)/20)) {
 		if o := w.stored(m); o != nil && o.Generation >= least {
 			return o
 		}
