@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 	"internal/bench":      anything,
 	"internal/demo":       anything,
 	"internal/e2e":        anything,
+	"internal/contract":   anything,
 	"internal/soak":       anything,
 	"internal/cli":        anything,
 	"internal/app":        anything,
