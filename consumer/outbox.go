@@ -109,7 +109,7 @@ func isConflict(err error) bool {
 
 // Result queues an outcome.
 func (o *Outbox) Result(number uint64, root string, out *schemas.Outcome) {
-	o.post(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encode(out), note: dedupe.Publication{Result: number}})
+	o.post(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encodeOutcome(out), note: dedupe.Publication{Result: number}})
 }
 
 // Audit queues operator decisions.
@@ -244,6 +244,14 @@ func (o *Outbox) Owed(ctx context.Context) {
 		}
 		o.again(ctx, r)
 	}
+}
+
+func encodeOutcome(o *schemas.Outcome) []byte {
+	b, err := o.Encode()
+	if err != nil {
+		panic("consumer: " + err.Error())
+	}
+	return b
 }
 
 // encode marshals a value that always can be.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +28,7 @@ func (s *Server) do(r micro.Request) {
 }
 
 func (s *Server) answer(r micro.Request, o *schemas.Outcome) {
-	body, err := json.Marshal(o)
+	body, err := o.Encode()
 	switch code := o.ServiceCode(); {
 	case err != nil:
 		s.fail(r, Problem{Code: 500, What: err.Error()})

@@ -74,7 +74,7 @@ func (h Header) Lookup(name string) []string {
 	}
 	var found []string
 	for k, v := range h {
-		if strings.EqualFold(k, name) {
+		if len(k) == len(name) && strings.EqualFold(k, name) { // a name that counts is ASCII
 			found = append(found, v...)
 		}
 	}
@@ -92,7 +92,7 @@ func (h Header) Get(name string) string {
 // Set replaces every spelling of name by one value.
 func (h Header) Set(name, value string) {
 	for k := range h {
-		if k != name && strings.EqualFold(k, name) {
+		if k != name && len(k) == len(name) && strings.EqualFold(k, name) {
 			delete(h, k)
 		}
 	}
@@ -122,7 +122,7 @@ func (h Header) Agent() (kept Header, stripped int) {
 	for k, v := range h {
 		switch {
 		case len(k) >= 5 && strings.EqualFold(k[:5], "nats-"):
-		case slices.ContainsFunc(owned, func(o string) bool { return strings.EqualFold(o, k) }):
+		case slices.ContainsFunc(owned, func(o string) bool { return len(o) == len(k) && strings.EqualFold(o, k) }):
 			stripped++
 		default:
 			kept[k] = slices.Clone(v)

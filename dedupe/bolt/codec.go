@@ -4,7 +4,6 @@ import (
 	"bytes"
 	_ "embed" // the dictionary
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -177,21 +176,11 @@ func (e *codec) decode(v []byte) (*dedupe.Record, error) {
 	return unpack(h.call, &s), nil
 }
 
-// marshal is JSON without escapes for HTML.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
 // versioned marshals v behind a version byte.
 func versioned(v any) ([]byte, error) {
-	b, err := marshal(v)
-	return append([]byte{recordVersion}, b...), err
+	b := bytes.NewBuffer([]byte{recordVersion})
+	err := encMode.NewEncoder(b).Encode(v)
+	return b.Bytes(), err
 }
 
 func readVersioned(b []byte, v any) error {
@@ -201,7 +190,7 @@ func readVersioned(b []byte, v any) error {
 	case b[0] != recordVersion:
 		return fmt.Errorf("an entry has version %d, this version of Tollgate reads %d: use the version that wrote it", b[0], recordVersion)
 	}
-	if err := json.Unmarshal(b[1:], v); err != nil {
+	if err := decMode.Unmarshal(b[1:], v); err != nil {
 		return errors.Join(ErrDamaged, err)
 	}
 	return nil

@@ -91,7 +91,7 @@ const agents = 200
 // request is an attempt on record. After the deploy every agent asks again with the
 // same key, the few that had used all attempts are replayed by an operator, and in
 // the end each key is charged once.
-func TestContractADeployOfThePaymentAPI(t *testing.T) {
+func TestContractWorkedExampleADeployOfThePaymentAPI(t *testing.T) {
 	p := &payments{bank: newBank(t), deploying: true, requests: map[string]int{}, charges: map[string]int{}}
 	web := httptest.NewServer(p)
 	t.Cleanup(web.Close)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -121,6 +122,64 @@ func TestCase3WaitsConsumeTheOriginalTime(t *testing.T) {
 	})
 }
 
+// failing answers with err the first time and succeeds after that.
+func failing(s *seen, err error) map[string]function.Func {
+	return map[string]function.Func{"pay": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+		if s.add(in) == 1 {
+			return nil, err
+		}
+		return "paid", nil
+	}}
+}
+
+// Case 4, I8: a permanent or an unknown error stops without a retry.
+func TestCase4APermanentOrUnknownErrorStops(t *testing.T) {
+	for name, err := range map[string]error{"permanent": function.Permanent("NO_SUCH_CARD", "no such card"), "unknown": errors.New("no list has this")} {
+		natstest.Bubble(t, func(t *testing.T) {
+			var s seen
+			w := newWorld(t, threeWrites, failing(&s, err))
+			for _, tool := range []string{"pay.keyed", "look.up"} {
+				s.forget()
+				o := w.do(msg{tool: tool, run: "r", key: tool})
+				time.Sleep(time.Minute)
+				if o.Status == schemas.Succeeded || s.n() != 1 || len(o.Attempts) != 1 {
+					t.Errorf("%s error of %s: %s after %d executions", name, tool, o.Status, s.n())
+				}
+			}
+		})
+	}
+}
+
+// Case 5: a transient error of a mutation that is not idempotent stops as well.
+func TestCase5ATransientErrorOfAnUnsafeMutationStops(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s seen
+		w := newWorld(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
+		o := w.do(msg{tool: "pay.never", run: "r", key: "k"})
+		time.Sleep(time.Minute)
+		if o.Status != schemas.Failed || o.Code() != schemas.CodeUnsafeToRepeat || s.n() != 1 {
+			t.Errorf("%s %s after %d executions", o.Status, o.Code(), s.n())
+		}
+	})
+}
+
+// Case 6, I7: every retry of a key-protected action reuses the first key and bytes.
+func TestCase6EveryRetryReusesTheIdempotencyReference(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s seen
+		w := newWorld(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
+		m := msg{tool: "pay.keyed", run: "r", key: "k", body: `{"b":1,  "a":2}`}
+		w.publish(m)
+		time.Sleep(500 * time.Millisecond)
+		w.stop() // the wait is handed from one process to the next
+		w.start()
+		o := w.outcome(m, time.Minute)
+		if o.Status != schemas.Succeeded || s.n() != 2 || s.calls[0].Key != s.calls[1].Key || string(s.calls[1].Arguments) != m.body {
+			t.Errorf("%s, %d executions: %+v", o.Status, s.n(), s.calls)
+		}
+	})
+}
+
 // Case 7, I14: an ambiguous mutation stays charged.
 func TestCase7AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
@@ -145,7 +204,7 @@ func TestCase7AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) 
 
 // Case 8, I9: an exhausted dimension blocks whatever else is left, for new keys,
 // tools, child paths; a read still runs when only side effects are used up.
-func TestI9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T) {
+func TestCase8I9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		limit := map[string]string{schemas.HeaderRunSideEffects: "1"}
@@ -172,7 +231,7 @@ func TestI9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T) {
 
 // Case 9, I10: a terminal outcome becomes another dispatch only by an audited
 // replay; a hand-off or a resume that asks again gets the same outcome.
-func TestI10ATerminalOutcomeIsNotConvertedIntoAnotherCall(t *testing.T) {
+func TestCase9I10ATerminalOutcomeIsNotConvertedIntoAnotherCall(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		m := msg{tool: "look.busy", run: "r", key: "k"}

@@ -26,7 +26,7 @@ const readTool = `  look.up: { function: look, effect: read, policies: [quick, s
 `
 
 // The thinnest path: publish, charge, tool, outcome; and the same key again.
-func TestACallGoesInAndOneOutcomeComesOut(t *testing.T) {
+func TestI1ACallGoesInAndOneOutcomeComesOut(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		var s seen
 		w := newWorld(t, readTool, map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {

@@ -273,3 +273,10 @@ func (s *seen) n() int {
 	defer s.mu.Unlock()
 	return len(s.calls)
 }
+
+// forget starts the count again.
+func (s *seen) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls, s.at = nil, nil
+}
