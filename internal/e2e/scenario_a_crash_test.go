@@ -47,6 +47,7 @@ func TestB06WhatWasAcknowledgedBeforeACrashLeavesTheStream(t *testing.T) {
 	var s seen
 	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(nil)}, func(t *testing.T, w *world) {
 		w.again(func() {})
+		time.Sleep(time.Second) // past the trim at the start
 		w.publish(msg{tool: "send.mail", run: "r", key: "k", deadline: time.Hour})
 		w.until(50*time.Millisecond, "the acknowledgement", func() bool { return w.consumer("TOLLGATE_CALLS", "calls-send=2Email").AckFloor.Stream == 1 })
 		if w.messages("TOLLGATE_CALLS") != 1 {
