@@ -53,7 +53,8 @@ func (w *world) crashAt(c *natstest.CutOn, within time.Duration) {
 
 func (w *world) until(within time.Duration, what string, ok func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(within); !ok(); time.Sleep(10 * time.Millisecond) {
+	start := time.Now()
+	for end := start.Add(within); !ok(); time.Sleep(min(time.Second, 10*time.Millisecond+time.Since(start)/20)) {
 		if time.Now().After(end) {
 			w.t.Fatalf("%s: not within %s", what, within)
 		}

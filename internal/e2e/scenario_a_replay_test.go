@@ -206,7 +206,7 @@ func (w *world) audit(action string) []dedupe.Audit {
 func TestB31EveryLetterIsCountedAndListed(t *testing.T) {
 	var s seen
 	bubble(t, letterTool, map[string]function.Func{"tool": s.script(broken())}, func(t *testing.T, w *world) {
-		const all, old = 1500, 100
+		const all, old = 620, 60
 		w.again(func() { w.conf = replaceOnce(t, w.conf, "ledger: {", "ledger: { retention: 2h,") })
 		var middle time.Time
 		for i := range all {
