@@ -1,15 +1,19 @@
-# Every target runs from a clean checkout with Go alone. `make test` is what CI runs.
+# Every target but test-node runs from a clean checkout with Go and a C compiler (for the
+# race detector). `make test` is what CI runs.
 
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: build test demo soak bench fuzz lint
+.PHONY: build test test-node demo soak bench fuzz lint
 
 build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
 
 test: ## everything, with the race detector; one package at a time, since many measure time
 	$(GO) test -race -p 1 -timeout 15m ./...
+
+test-node: ## the agent in Node; needs npm
+	$(GO) test -tags node -count 1 -run Node ./examples
 
 demo: ## every way a call can end, a replay, and verify at the end
 	$(GO) run ./cmd/tollgate demo
