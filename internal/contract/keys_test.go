@@ -14,7 +14,7 @@ import (
 // DESIGN 13, duplicate delivery (I1, I7): the agent publishes twice, and the tool is asked
 // twice because its first answer was lost. With the same key each time there is one
 // row in the table, and the answer is the row's.
-func TestContractDuplicateDeliveryMakesOneRow(t *testing.T) {
+func TestContractI7DuplicateDeliveryMakesOneRow(t *testing.T) {
 	b := newBench(t, keyed, "")
 	b.each("k1", "lost ok", func(m *msg) { b.publish(*m) }, func(b *bench, m msg, o *schemas.Outcome) {
 		b.expect(m, o, wants{status: schemas.Succeeded, requests: 2})
@@ -41,7 +41,7 @@ func TestContractDuplicateDeliveryMakesOneRow(t *testing.T) {
 // DESIGN 13, B53, I13: the same key with another body never runs, not while the
 // first runs and not afterwards; it is told so at once, sees nothing of the stored
 // result, and costs nothing. The same body is answered with the one outcome.
-func TestContractSameKeyOtherBodyIsAConflict(t *testing.T) {
+func TestContractI13SameKeyOtherBodyIsAConflict(t *testing.T) {
 	b := newBench(t, keyed, "")
 	for _, kind := range kinds {
 		m := b.call(kind, "k1", "slow")

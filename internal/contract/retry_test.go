@@ -14,7 +14,7 @@ import (
 // DESIGN 13, first: a transient failure is tried again with the same key and bytes,
 // not before the stated wait is over (I4, I6, I7); and the answer to the key is
 // from then on the success, never the failure before it (B55).
-func TestContractTransientThenSuccess(t *testing.T) {
+func TestContractI4TransientThenSuccess(t *testing.T) {
 	b := newBench(t, keyed, "")
 	b.each("k1", "wait:300 ok", nil, func(b *bench, m msg, o *schemas.Outcome) {
 		got := b.expect(m, o, wants{status: schemas.Succeeded, requests: 2})
@@ -47,7 +47,7 @@ func (b *bench) gaps(got []request, o *schemas.Outcome, stated ...time.Duration)
 }
 
 // DESIGN 13, pool saturation, with the numbers of the retry contract's example.
-func TestContractPoolSaturation(t *testing.T) {
+func TestContractI6PoolSaturation(t *testing.T) {
 	b := newBench(t, keyed, "")
 	b.each("k1", "wait:1200 wait:2400 ok", nil, func(b *bench, m msg, o *schemas.Outcome) {
 		got := b.expect(m, o, wants{status: schemas.Succeeded, requests: 3})

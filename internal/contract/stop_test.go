@@ -14,7 +14,7 @@ import (
 
 // DESIGN 13, I8: what is permanent, or on no list, is asked once, answered within a
 // second, and never tried again; a resend is told the same, uncharged (B55).
-func TestContractPermanentAndUnclassifiedAreAskedOnce(t *testing.T) {
+func TestContractI8PermanentAndUnclassifiedAreAskedOnce(t *testing.T) {
 	b := newBench(t, keyed, "")
 	for script, want := range map[string]wants{
 		"permanent": {status: schemas.ToolError, requests: 1},

@@ -66,7 +66,7 @@ func TestCase1ParentAndChildDoNotEachGetAFreshAllowance(t *testing.T) {
 }
 
 // Case 2, I3, B45: siblings that start together cannot spend the same slot.
-func TestCase2SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
+func TestCase2I3SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
 	w, s := budgetWorld(t)
 	for round := range 20 {
 		run := fmt.Sprintf("run-%d", round)
@@ -97,7 +97,7 @@ func TestCase2SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
 }
 
 // Case 3, I5: backoff and queue waits consume the original time.
-func TestCase3WaitsConsumeTheOriginalTime(t *testing.T) {
+func TestCase3I5WaitsConsumeTheOriginalTime(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		m := msg{tool: "look.busy", run: "r", key: "k", deadline: time.Minute, header: map[string]string{
@@ -181,7 +181,7 @@ func TestCase6EveryRetryReusesTheIdempotencyReference(t *testing.T) {
 }
 
 // Case 7, I14: an ambiguous mutation stays charged.
-func TestCase7AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) {
+func TestCase7I14AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w := newWorld(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
 			<-ctx.Done()
