@@ -11,7 +11,7 @@ import (
 func (s *shell) benchCommand() *cobra.Command {
 	var o bench.Options
 	var sync string
-	c := &cobra.Command{Use: "bench", Short: "Measure what a call costs on this machine", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "bench", Short: "Measure what a call costs on this machine", Args: none,
 		Long: "Runs the whole dispatcher on an embedded server and real files, and beside it the least that any design\n" +
 			"on JetStream has to do. The numbers are of this machine only.",
 		Example: "  tollgate bench --json\n  tollgate bench --sync 100ms --retained 100000",

@@ -17,7 +17,7 @@ func (s *shell) callsCommand() *cobra.Command {
 func (s *shell) callListCommand() *cobra.Command {
 	var q control.CallsQuery
 	var cursor string
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List calls, the newest first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List calls, the newest first", Args: none,
 		Example: "  tollgate calls ls --run run_42 --state waiting\n  tollgate calls ls --status unknown_outcome --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			q.Tenant = s.tenant

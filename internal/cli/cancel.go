@@ -11,7 +11,7 @@ import (
 
 func (s *shell) cancelCommand() *cobra.Command {
 	var q dispatcher.CancelRequest
-	c := &cobra.Command{Use: "cancel --run RUN | --call CALL", Short: "Stop a run with everything below it, or one call", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "cancel --run RUN | --call CALL", Short: "Stop a run with everything below it, or one call", Args: none,
 		Long:    "Waiting calls settle at once, running attempts are told to stop, and no further attempt starts. A run nobody knows yet is remembered as cancelled.",
 		Example: "  tollgate cancel --run run_42/researcher --reason 'user closed the session'",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -66,6 +66,14 @@ func (s *shell) completeLetters(_ *cobra.Command, _ []string, _ string) ([]strin
 	})
 }
 
+// none is for commands that take flags only.
+func none(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage(c.CommandPath()+" takes no argument "+quoted(args[0]), c.CommandPath()+" --help")
+	}
+	return nil
+}
+
 // exactly and between count arguments and say in words what is missing.
 func exactly(n int, what string) cobra.PositionalArgs { return between(n, n, what) }
 

@@ -19,38 +19,85 @@ func (s *shell) configCommand() *cobra.Command {
 }
 
 func (s *shell) configInitCommand() *cobra.Command {
-	return &cobra.Command{Use: "init [FILE]", Short: "Write an example configuration", Args: between(0, 1, "a file"),
+	return &cobra.Command{Use: "init [FILE | -]", Short: "Write an example configuration", Args: between(0, 1, "a file"),
+		Long: "Writes " + defaultConfig + ", or FILE. A file that has something in it is left alone. With -, and where standard\n" +
+			"output is sent to a file and none is named, the example goes there.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			path := defaultConfig
-			if len(args) == 1 {
-				path = args[0]
-			}
-			if path == "-" {
+			switch {
+			case len(args) == 1 && args[0] != "-":
+				return s.initConfig(args[0])
+			case len(args) == 1 || isRegular(s.stdout):
 				_, err := s.stdout.Write(config.Example())
 				return err
 			}
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if errors.Is(err, os.ErrExist) {
-				return &fault{code: exitConflict, what: path + " exists; nothing was written", try: "another name, or - for standard output"}
-			}
-			if err != nil {
-				return err
-			}
-			_, err = f.Write(config.Example())
-			if err := errors.Join(err, f.Close()); err != nil {
-				return err
-			}
-			s.say("wrote %s: example policies and tools; put your own in their place", path)
-			s.next("tollgate config check -c "+path, "tollgate serve -c "+path)
-			return nil
+			return s.initConfig(defaultConfig)
 		}}
 }
 
+// isRegular tells whether a shell has sent a stream to a file.
+func isRegular(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode().IsRegular()
+}
+
+func (s *shell) initConfig(path string) error {
+	f, err := createEmpty(path)
+	if errors.Is(err, os.ErrExist) {
+		return &fault{code: exitConflict, what: path + " exists; nothing was written", try: "another name, or - for standard output"}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(config.Example())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	s.say("wrote %s: example policies and tools; put your own in their place", path)
+	s.next("tollgate config check "+path, "tollgate serve "+path)
+	return nil
+}
+
+// createEmpty opens a file that is not there, or is there and empty: a shell makes
+// one for its redirection before the command runs.
+func createEmpty(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if !errors.Is(err, os.ErrExist) {
+		return f, err
+	}
+	if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() || info.Size() > 0 {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+}
+
+// configFlag is -c, and configFile the file that is meant: -c or the argument.
+func configFlag(c *cobra.Command) {
+	c.Flags().StringP("config", "c", defaultConfig, "the configuration file; it may also be named without -c")
+}
+
+func configFile(c *cobra.Command, args []string) (string, error) {
+	f := c.Flags().Lookup("config")
+	if len(args) == 0 {
+		return f.Value.String(), nil
+	}
+	if f.Changed && f.Value.String() != args[0] {
+		return "", usage("two files are named: "+quoted(f.Value.String())+" and "+quoted(args[0]), c.UseLine())
+	}
+	return args[0], nil
+}
+
 func (s *shell) configCheckCommand() *cobra.Command {
-	var path string
 	var effective bool
-	c := &cobra.Command{Use: "check", Short: "The verdict of a start, and the worst each tool may cost", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+	c := &cobra.Command{Use: "check [FILE]", Short: "The verdict of a start, and the worst each tool may cost", Args: between(0, 1, "a file"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := configFile(cmd, args)
+			if err != nil {
+				return err
+			}
 			c, err := s.loadConfig(path)
 			if err == nil {
 				err = s.showProblems(path, c.Verify(nil))
@@ -64,7 +111,7 @@ func (s *shell) configCheckCommand() *cobra.Command {
 			}
 			return s.printCheck(path, c)
 		}}
-	c.Flags().StringVarP(&path, "config", "c", defaultConfig, "the file")
+	configFlag(c)
 	c.Flags().BoolVar(&effective, "effective", false, "print it as it holds, defaults included and secrets masked")
 	return c
 }
@@ -132,12 +179,12 @@ func (s *shell) printCheck(path string, c *config.Config) error {
 	}
 	s.printGrid(g)
 	s.say("%s: ok, %s", path, count(len(tools), "tool"))
-	s.next("tollgate serve -c " + path)
+	s.next("tollgate serve " + path)
 	return nil
 }
 
 func (s *shell) configSchemaCommand() *cobra.Command {
-	return &cobra.Command{Use: "schema", Short: "The JSON Schema of the configuration file, for editors", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "schema", Short: "The JSON Schema of the configuration file, for editors", Args: none,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := s.stdout.Write(config.Schema())
 			return err

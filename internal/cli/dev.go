@@ -16,7 +16,7 @@ import (
 func (s *shell) devCommand() *cobra.Command {
 	var dir, listen string
 	var v serving
-	c := &cobra.Command{Use: "dev", Short: "A server, a dispatcher and tools to play with, in one folder", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "dev", Short: "A server, a dispatcher and tools to play with, in one folder", Args: none,
 		Long: "Starts an embedded NATS server, a dispatcher, and demo tools that fail on request: the argument \"mode\"\n" +
 			"of demo.flaky, demo.pay and demo.wire is ok, flaky, down, throttled, busy, slow, lost or hang.\n" +
 			"Everything is kept in one folder; removing it forgets everything.",

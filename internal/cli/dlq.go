@@ -22,7 +22,7 @@ func (s *shell) dlqCommand() *cobra.Command {
 func (s *shell) groupsCommand() *cobra.Command {
 	var f letterFilter
 	var by string
-	c := &cobra.Command{Use: "groups", Short: "What the dead letters died of, the largest group first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "groups", Short: "What the dead letters died of, the largest group first", Args: none,
 		Example: "  tollgate dlq groups\n  tollgate dlq groups --by tool --since 24h",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.read(s); err != nil {
@@ -86,7 +86,7 @@ func (s *shell) noLetters(everything bool) {
 
 func (s *shell) lettersCommand() *cobra.Command {
 	var f letterFilter
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List dead letters, the newest first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List dead letters, the newest first", Args: none,
 		Example: "  tollgate dlq ls --tool 'crm.*' --since 2h\n  tollgate dlq ls --reason unknown_outcome --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.read(s); err != nil {

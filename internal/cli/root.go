@@ -74,8 +74,10 @@ func (s *shell) root() *cobra.Command {
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: s.start,
-		Args:              cobra.NoArgs,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args:              cobra.ArbitraryArgs,
+		RunE:              helpOrUnknown,
+
+		SuggestionsMinimumDistance: nearEnough,
 	}
 	s.globalFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -104,20 +106,25 @@ const (
 	groupOperate = "operate"
 )
 
-// group is a command that only holds others: a mistyped one is an error, not a help text.
+// group is a command that only holds others.
 func group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		try := c.CommandPath() + " --help"
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			try = c.CommandPath() + " " + near[0]
-		}
-		return usage("unknown command "+quoted(args[0])+" for "+c.CommandPath(), try)
-	}
-	c.SuggestionsMinimumDistance = 2
+	c := &cobra.Command{Use: use, Short: short, RunE: helpOrUnknown, SuggestionsMinimumDistance: nearEnough}
 	c.AddCommand(subs...)
 	return c
+}
+
+// nearEnough is how many letters may be wrong for a command to be suggested.
+const nearEnough = 2
+
+// helpOrUnknown runs a command that only holds others: a mistyped one is an error,
+// not a help text.
+func helpOrUnknown(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return c.Help()
+	}
+	try := c.CommandPath() + " --help"
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		try = c.CommandPath() + " " + near[0]
+	}
+	return usage("unknown command "+quoted(args[0])+" for "+c.CommandPath(), try)
 }

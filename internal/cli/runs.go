@@ -21,7 +21,7 @@ func (s *shell) runsCommand() *cobra.Command {
 
 func (s *shell) runListCommand() *cobra.Command {
 	var q control.RunsQuery
-	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List runs, the last used first", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List runs, the last used first", Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			q.Tenant = s.tenant
 			p, err := ask[control.RunsPage](c.Context(), s, control.VerbRunsList, q)

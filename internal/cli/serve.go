@@ -28,12 +28,15 @@ func (v *serving) flags(c *cobra.Command) {
 
 func (s *shell) serveCommand() *cobra.Command {
 	var v serving
-	var path string
-	c := &cobra.Command{Use: "serve", Short: "Run a dispatcher as the configuration says", Args: cobra.NoArgs,
+	c := &cobra.Command{Use: "serve [FILE]", Short: "Run a dispatcher as the configuration says", Args: between(0, 1, "a file"),
 		Long: "Runs until SIGTERM or SIGINT: then nothing new is taken, and running calls may finish within\n" +
 			"limits.shutdown_grace. A second signal ends it at once, and the next start recovers what was running.",
-		Example: "  tollgate config init && tollgate serve -c tollgate.yaml",
-		RunE: func(c *cobra.Command, _ []string) error {
+		Example: "  tollgate config init && tollgate serve tollgate.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			path, err := configFile(c, args)
+			if err != nil {
+				return err
+			}
 			cfg, err := s.loadConfig(path)
 			if err != nil {
 				return err
@@ -45,7 +48,7 @@ func (s *shell) serveCommand() *cobra.Command {
 		}}
 	v.flags(c)
 	f := c.Flags()
-	f.StringVarP(&path, "config", "c", defaultConfig, "the configuration file")
+	configFlag(c)
 	f.BoolVarP(&v.verbose, "verbose", "v", false, "show the configuration as it holds, secrets masked")
 	f.BoolVar(&v.recover, "recover", false, "this ledger file is the true one from now on, though it is older, foreign or new: calls it does not know and that must not be repeated become unknown outcomes")
 	return c

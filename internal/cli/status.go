@@ -13,7 +13,7 @@ import (
 )
 
 func (s *shell) statusCommand() *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Is it well? Dispatcher, ledger, streams, backlog", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "status", Short: "Is it well? Dispatcher, ledger, streams, backlog", Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			st, err := ask[control.Status](c.Context(), s, control.VerbStatus, control.Empty{})
 			if err != nil {
@@ -87,7 +87,7 @@ func bytesText(n int64) string {
 }
 
 func (s *shell) verifyCommand() *cobra.Command {
-	return &cobra.Command{Use: "verify", Short: "Check the invariants on live data", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "verify", Short: "Check the invariants on live data", Args: none,
 		RunE: func(c *cobra.Command, _ []string) error { return s.verify(c.Context()) }}
 }
 
@@ -137,7 +137,7 @@ func (s *shell) backupCommand() *cobra.Command {
 }
 
 func (s *shell) versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "The version of this program", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "version", Short: "The version of this program", Args: none,
 		RunE: func(*cobra.Command, []string) error {
 			if s.json {
 				return s.printJSON("Version", map[string]string{"version": version()})

@@ -21,7 +21,7 @@ func (s *shell) toolsCommand() *cobra.Command {
 }
 
 func (s *shell) toolListCommand() *cobra.Command {
-	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tools that are served", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tools that are served", Args: none,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := ask[control.ToolsPage](c.Context(), s, control.VerbToolsList, control.Empty{})
 			if err != nil {
