@@ -163,8 +163,10 @@ func (r *replay) printReplayed(report *bulkReport, again int) {
 			r.next("tollgate dlq ls")
 		}
 	case len(report.Done) > 0:
-		call, _, _ := strings.Cut(report.Done[0], ".")
-		r.next("tollgate result "+call+" --wait 30s", "tollgate calls show "+r.short(call))
+		call, generation, err := dedupe.ParseLetterID(report.Done[0])
+		if err == nil {
+			r.next(fmt.Sprintf("tollgate result %s --generation %d --wait 30s", call, generation+1), "tollgate calls show "+r.short(call))
+		}
 	}
 }
 
