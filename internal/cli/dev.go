@@ -24,6 +24,7 @@ func (s *shell) devCommand() *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return s.dev(c.Context(), dir, listen, v) }}
 	c.Flags().StringVar(&dir, "dir", ".tollgate", "the folder")
 	c.Flags().StringVar(&listen, "listen", "127.0.0.1:4222", "where the NATS server listens; port 0 is a free one")
+	c.Flags().BoolVar(&v.recover, "recover", false, "as tollgate serve --recover: go on although the ledger is damaged, missing or another one")
 	c.Flags().BoolVarP(&v.verbose, "verbose", "v", false, "show the log here instead of writing it to a file")
 	return c
 }
@@ -43,15 +44,7 @@ func (s *shell) dev(ctx context.Context, dir, listen string, v serving) (err err
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(dir, "demo.yaml")
-	text, err := demo.YAML(listen, world.URL())
-	if err == nil {
-		err = os.WriteFile(path, text, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
-	}
-	o := app.Options{Config: cfg, Functions: demo.Functions(), Version: version(), Log: s.logger(cfg, s.stderr)}
+	o := app.Options{Config: cfg, Functions: demo.Functions(), Version: version(), Recover: v.recover, Log: s.logger(cfg, s.stderr)}
 	if !v.verbose {
 		file, err := os.OpenFile(filepath.Join(dir, "tollgate.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
@@ -60,9 +53,24 @@ func (s *shell) dev(ctx context.Context, dir, listen string, v serving) (err err
 		defer file.Close()
 		o.Log = s.logger(cfg, file)
 	}
-	s.say("folder   %s: ledger.db, nats/, payments.jsonl, tollgate.log", dir)
-	s.say("config   %s: start from it with tollgate serve -c", path)
-	s.say("tools    %s: demo.echo demo.flaky demo.pay demo.wire demo.clock", world.URL())
-	v.urlFile = filepath.Join(dir, "url")
+	v.command, v.urlFile = "dev", filepath.Join(dir, "url")
+	v.started = func() error { return s.furnish(dir, listen, world.URL()) }
 	return s.serve(ctx, v, o)
+}
+
+// furnish writes down what is served and says where things are. The folder may be
+// another's until the dispatcher has started, so it comes after that.
+func (s *shell) furnish(dir, listen, tools string) error {
+	path := filepath.Join(dir, "demo.yaml")
+	text, err := demo.YAML(listen, tools)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	s.say("folder   %s: ledger.db, nats/, payments.jsonl, tollgate.log", dir)
+	s.say("config   %s: what is served here; tollgate config init writes one of your own", path)
+	s.say("tools    %s: demo.echo demo.flaky demo.pay demo.wire demo.clock", tools)
+	return nil
 }

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -19,6 +21,8 @@ import (
 type serving struct {
 	verbose, recover bool
 	urlFile          string
+	command          string       // that a message names where it says serve; "" is serve
+	started          func() error // runs once the store and the ledger are this process's
 }
 
 func (v *serving) flags(c *cobra.Command) {
@@ -57,18 +61,23 @@ func (s *shell) serveCommand() *cobra.Command {
 // serve runs a dispatcher until the context ends.
 func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 	began := time.Now()
-	if v.urlFile != "" { // of an earlier life
-		_ = os.Remove(v.urlFile)
-	}
 	a, err := app.Start(ctx, o)
 	if err != nil {
-		return &fault{code: exitFailure, what: "the dispatcher did not start", why: err.Error(), cause: err}
+		why := strings.ReplaceAll(err.Error(), "tollgate serve", "tollgate "+cmpOr(v.command, "serve"))
+		return &fault{code: exitFailure, what: "the dispatcher did not start", why: why, cause: err}
+	}
+	if v.started != nil {
+		if err := v.started(); err != nil {
+			a.Stop()
+			return errors.Join(err, a.Wait())
+		}
 	}
 	s.say("server   %s", a.ClientURL())
 	s.say("ready in %s, serving %s", brief(time.Since(began)), count(len(o.Config.Tools), "tool"))
 	if err := announce(v.urlFile, a.ClientURL()); err != nil {
 		o.Log.Error().Err(err).Msg("the address was not written")
 	}
+	defer retract(v.urlFile, a.ClientURL())
 	if err := a.Wait(); err != nil {
 		return &fault{code: exitFailure, what: "the dispatcher stopped", why: err.Error(), cause: err}
 	}
@@ -85,6 +94,13 @@ func announce(path, url string) error {
 		return err
 	}
 	return os.Rename(path+".new", filepath.Clean(path))
+}
+
+// retract removes the address, unless somebody has put another in its place.
+func retract(path, url string) {
+	if text, err := os.ReadFile(path); err == nil && string(text) == url+"\n" {
+		_ = os.Remove(path)
+	}
 }
 
 // logger is the log as configured: for people on a terminal, JSON elsewhere.
