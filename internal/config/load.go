@@ -9,11 +9,12 @@ import (
 )
 
 // Overrides are the environment variables that stand over the file, by the path
-// they set. The rules of the file hold for them too. TOLLGATE_NATS_URL replaces an
-// embedded server as well.
+// they set. The rules of the file hold for them too. TOLLGATE_CONFIG_NATS_URL replaces
+// an embedded server as well. It and the credentials have names of their own, because
+// TOLLGATE_NATS_URL is the server that the other commands talk to.
 var overrides = []struct{ variable, path string }{
-	{"TOLLGATE_NATS_URL", "nats.url"},
-	{"TOLLGATE_NATS_CREDS", "nats.creds"},
+	{"TOLLGATE_CONFIG_NATS_URL", "nats.url"},
+	{"TOLLGATE_CONFIG_NATS_CREDS", "nats.creds"},
 	{"TOLLGATE_LEDGER_PATH", "ledger.path"},
 	{"TOLLGATE_LEDGER_RETENTION", "ledger.retention"},
 	{"TOLLGATE_SHUTDOWN_GRACE", "limits.shutdown_grace"},

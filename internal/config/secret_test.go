@@ -118,7 +118,7 @@ func TestMissingVariablesAreAllNamed(t *testing.T) {
 
 func TestTheEnvironmentStandsOverTheFile(t *testing.T) {
 	file := strings.Replace(minimal, "url: nats://127.0.0.1:4222", "embedded: {}", 1)
-	c := parse(t, file, env("TOLLGATE_NATS_URL", "nats://other:4222", "TOLLGATE_LEDGER_PATH", "/x/y.db", "TOLLGATE_LOG_LEVEL", "debug"))
+	c := parse(t, file, env("TOLLGATE_CONFIG_NATS_URL", "nats://other:4222", "TOLLGATE_NATS_URL", "nats://the-clients:4222", "TOLLGATE_LEDGER_PATH", "/x/y.db", "TOLLGATE_LOG_LEVEL", "debug"))
 	if c.NATS.URL != "nats://other:4222" || c.NATS.Embedded != nil || c.Ledger.Path != "/x/y.db" || c.Log.Level != "debug" {
 		t.Errorf("got %+v %+v %+v", c.NATS, c.Ledger, c.Log)
 	}
