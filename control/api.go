@@ -279,7 +279,7 @@ type ToolQuery struct {
 // ToolDetail is one tool as it is served.
 type ToolDetail struct {
 	Name         string                    `json:"name"`
-	Kind         string                    `json:"kind"`
+	Kind         string                    `json:"executor"` // http, exec, nats or function
 	Effect       dedupe.Effect             `json:"effect"`
 	Safety       dedupe.Safety             `json:"retry_safety,omitempty"`
 	KeyRetention time.Duration             `json:"key_retention,omitempty"`

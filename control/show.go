@@ -64,7 +64,8 @@ func summary(r *dedupe.Record) CallSummary {
 }
 
 func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, error) {
-	id, err := s.call(q.ID)
+	prefix, _, _ := strings.Cut(q.ID, ".") // a letter's ID names its call
+	id, err := s.call(prefix)
 	if err != nil {
 		return CallDetail{}, err
 	}

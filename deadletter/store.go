@@ -119,6 +119,9 @@ func read(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Letter {
 	var o schemas.Outcome
 	if json.Unmarshal([]byte(h.Get(schemas.HeaderOutcome)), &o) == nil && o.V != 0 {
 		l.Outcome, l.Lane = &o, o.Lane
+		if at := o.Timing.Deadline; !at.IsZero() {
+			l.Deadline = at // the one that held; the header's may lie beyond the policy's window
+		}
 		if o.Error != nil {
 			l.Message, l.Class = o.Error.Message, o.Error.Class
 		}

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -69,16 +70,19 @@ func (d *Dispatcher) gather(dl Delivery, now time.Time) *call {
 	return c
 }
 
-// defaults lets the request/reply endpoint leave out the key and the deadline.
+// defaults lets the request/reply endpoint leave out the key and the deadline, which is
+// the window of the policy then. A tool that is not served here has none, and is refused
+// for that and not for a deadline: any will do.
 func (d *Dispatcher) defaults(c *call) schemas.Defaults {
 	if !c.Endpoint {
 		return schemas.Defaults{}
 	}
-	def := schemas.Defaults{Key: DerivedKey}
-	if c.policy.MaxDeadline > 0 {
-		def.Deadline = c.published.Add(c.policy.MaxDeadline)
+	policy := c.policy
+	if name := c.Header.Get(schemas.HeaderPolicy); c.allowed && slices.Contains(c.tool.Policies[c.Lane], name) {
+		policy, _ = d.cfg.Catalogue.Policy(name)
 	}
-	return def
+	window := cmp.Or(policy.MaxDeadline, time.Hour)
+	return schemas.Defaults{Key: DerivedKey, Deadline: c.published.Add(window)}
 }
 
 // DerivedKey is the key of a call that names none: the hash of run, tool and

@@ -132,13 +132,11 @@ func (s *shell) deadline(flag, text string) (string, error) {
 	return t.UTC().Format(time.RFC3339Nano), nil
 }
 
-// message is the submission on the wire. Where no deadline was named, one beyond
-// every policy's window stands for it: the window is shorter, and holds.
+// message is the submission on the wire.
 func (s *shell) message(subject string, q submission) *nats.Msg {
 	m := nats.NewMsg(subject)
 	m.Data = q.body
-	deadline := cmpOr(q.deadline, s.now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
-	for name, value := range map[string]string{schemas.HeaderRun: q.run, schemas.HeaderKey: q.key, schemas.HeaderDeadline: deadline,
+	for name, value := range map[string]string{schemas.HeaderRun: q.run, schemas.HeaderKey: q.key, schemas.HeaderDeadline: q.deadline,
 		schemas.HeaderPolicy: q.policy, schemas.HeaderRunDeadline: q.runDeadline} {
 		if value != "" {
 			m.Header.Set(name, value)
@@ -192,7 +190,9 @@ func (s *shell) outcomeOf(ctx context.Context, q submission) (*schemas.Outcome, 
 }
 
 // submit publishes the call to its stream and leaves it there. The message ID is
-// random: the ledger deduplicates, the stream's window would swallow other calls.
+// random: the ledger deduplicates, the stream's window would swallow other calls. The
+// stream wants a deadline; where none was named, one beyond every policy's window
+// stands for it, and the window holds. The endpoint fills the window in by itself.
 func (s *shell) submit(ctx context.Context, q submission) error {
 	nc, err := s.connect()
 	if err != nil {
@@ -204,6 +204,7 @@ func (s *shell) submit(ctx context.Context, q submission) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	q.deadline = cmpOr(q.deadline, s.now().AddDate(1, 0, 0).UTC().Format(time.RFC3339))
 	m := s.message(s.subjects.Submit(schemas.Lane(q.lane), s.tenantOrDefault(), q.tool), q)
 	ack, err := js.PublishMsg(ctx, m, jetstream.WithMsgID(rand.Text()))
 	if err != nil {

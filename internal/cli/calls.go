@@ -88,14 +88,19 @@ func (s *shell) callShowCommand() *cobra.Command {
 }
 
 func (s *shell) printCall(d *control.CallDetail) {
-	s.line("%s  %s  %s%s%s", d.Call, d.Tool, d.State, suffix(" ", string(d.Status)), suffix(" ", d.Code))
+	before := d.Outcome != nil && d.Outcome.Generation < d.Generation // a replay is under way
+	if before {
+		s.line("%s  %s  %s", d.Call, d.Tool, d.State)
+	} else {
+		s.line("%s  %s  %s%s%s", d.Call, d.Tool, d.State, suffix(" ", string(d.Status)), suffix(" ", d.Code))
+	}
 	s.line("  run        %s  key %s  tenant %s  lane %s", oneLine(d.Run), oneLine(d.Key), d.Tenant, d.Lane)
 	s.line("  published  %s (%s)  %s", s.at(d.Published), s.ago(d.Published), origin(d.Origin))
 	s.line("  deadline   %s", s.at(d.Deadline))
 	if !d.Due.IsZero() && d.State == "waiting" {
 		s.line("  next       %s (%s)", s.at(d.Due), s.ago(d.Due))
 	}
-	if !d.Settled.IsZero() {
+	if !d.Settled.IsZero() && !before {
 		s.line("  settled    %s", s.at(d.Settled))
 	}
 	t := d.Terms
@@ -115,6 +120,9 @@ func (s *shell) printCall(d *control.CallDetail) {
 	}
 	s.printTimeline(d.Timeline)
 	if o := d.Outcome; o != nil {
+		if before {
+			s.line("OUTCOME BEFORE THE REPLAY  settled %s", s.at(d.Settled))
+		}
 		s.line("OUTCOME    %s, next action %s", o.Status, o.NextAction)
 		if o.Error != nil {
 			s.line("  %s", oneLine(o.Error.Code+suffix(": ", o.Error.Message)))

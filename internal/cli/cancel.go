@@ -23,6 +23,7 @@ func (s *shell) cancelCommand() *cobra.Command {
 	c.Flags().StringVar(&q.Run, "run", "", "run path")
 	c.Flags().StringVar(&q.Call, "call", "", "call ID")
 	c.Flags().StringVar(&q.Reason, "reason", "", "why")
+	acceptYes(c)
 	c.MarkFlagsOneRequired("run", "call")
 	c.MarkFlagsMutuallyExclusive("run", "call")
 	return c

@@ -52,7 +52,7 @@ func (s *shell) checkCommand() *cobra.Command {
 	f.StringVar(&args, "args", "", "arguments of a call that succeeds and does no harm")
 	f.StringVar(&k.badArgs, "bad-args", "", "arguments that break the schema (default made from the schema)")
 	f.StringVarP(&path, "config", "c", "", "the dispatcher's configuration: also deliver twice")
-	_ = c.MarkFlagRequired("args")
+	required(c, "args")
 	return c
 }
 
@@ -81,6 +81,9 @@ func (s *shell) checkTool(ctx context.Context, k *contract) error {
 		s.line("%s keeps the contract", k.tool)
 	} else {
 		s.line("%s breaks the contract: %s", k.tool, fmt.Sprintf("%d of %d checks failed", failed, len(checks)))
+	}
+	if k.failed != "" {
+		s.next("tollgate calls show " + s.short(k.failed))
 	}
 	if err == nil && failed > 0 {
 		return told(exitFailure)

@@ -88,3 +88,16 @@ func between(least, most int, what string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// required marks a flag as one that must be given, for cobra and for the reader.
+func required(c *cobra.Command, flag string) {
+	if err := c.MarkFlagRequired(flag); err != nil {
+		panic("cli: " + err.Error()) // the flag was not declared
+	}
+	c.Flags().Lookup(flag).Usage += " (required)"
+}
+
+// acceptYes takes --yes where nothing is asked, so that scripts may always say it.
+func acceptYes(c *cobra.Command) {
+	c.Flags().BoolP("yes", "y", false, "accepted, as everywhere; this command asks nothing")
+}

@@ -148,7 +148,7 @@ func (s *shell) showProblems(path string, err error) error {
 // toolCost is what one tool may cost under one policy, for programs.
 type toolCost struct {
 	Tool        string `json:"tool"`
-	Kind        string `json:"kind"`
+	Kind        string `json:"executor"`
 	Effect      string `json:"effect"`
 	RetrySafety string `json:"retry_safety,omitempty"`
 	Dependency  string `json:"dependency"`

@@ -30,6 +30,7 @@ type contract struct {
 
 	runPath, key string
 	first        *schemas.Outcome
+	failed       string // the call that should have succeeded
 }
 
 func (k *contract) run(ctx context.Context) ([]contractCheck, error) {
@@ -68,7 +69,13 @@ func (k *contract) succeeds(ctx context.Context) (string, string, error) {
 		return "", "", err
 	}
 	if o.Status != schemas.Succeeded {
-		return checkFailed, string(o.Status) + suffix(" ", o.Code()) + suffix(": ", resultText(o)), nil
+		k.failed = o.Call
+		detail := string(o.Status) + suffix(" ", o.Code()) + suffix(": ", resultText(o))
+		if o.Error != nil && o.Error.LastFailure != nil {
+			last := o.Error.LastFailure
+			detail += "; last failure " + last.Code + suffix(": ", last.Message)
+		}
+		return checkFailed, detail + suffix("; call ", o.Call), nil
 	}
 	k.first = o
 	return checkOK, count(len(o.Attempts), "attempt"), nil

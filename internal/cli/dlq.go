@@ -61,7 +61,11 @@ func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
 		s.say("unknown_outcome: the tool may already have acted; a bulk replay leaves these out unless told --include-unknown")
 	}
 	if top := p.Groups[0]; top.By == "fingerprint" {
-		s.next("tollgate dlq ls --group "+top.ID, "tollgate dlq replay --group "+top.ID+" --dry-run")
+		next := []string{"tollgate dlq ls --group " + top.ID}
+		if replayable(top.Reason) {
+			next = append(next, "tollgate dlq replay --group "+top.ID+" --dry-run")
+		}
+		s.next(next...)
 	}
 	return nil
 }
@@ -125,7 +129,7 @@ func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 		s.say("showing %d of %d%s", len(p.Letters), p.Total, more)
 	}
 	next := []string{"tollgate dlq show " + s.short(p.Letters[0].ID)}
-	if p.Letters[0].State == schemas.LetterActive && p.Letters[0].Reason != schemas.ReasonUnknownOutcome {
+	if p.Letters[0].State == schemas.LetterActive && replayable(p.Letters[0].Reason) {
 		next = append(next, "tollgate dlq replay "+s.short(p.Letters[0].ID))
 	}
 	s.next(next...)

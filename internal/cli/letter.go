@@ -66,9 +66,17 @@ func (s *shell) printLetter(l *schemas.Letter) {
 		s.next("tollgate calls show " + s.short(l.Call))
 	case l.Reason == schemas.ReasonUnknownOutcome:
 		s.next("tollgate dlq resolve "+id+" --happened", "tollgate dlq resolve "+id+" --did-not-happen", "tollgate calls show "+s.short(l.Call))
+	case !replayable(l.Reason):
+		s.next("tollgate dlq discard " + id)
 	default:
 		s.next("tollgate dlq replay "+id, "tollgate dlq discard "+id, "tollgate calls show "+s.short(l.Call))
 	}
+}
+
+// replayable tells whether a plain replay is what letters of a reason are for: what was
+// refused is no call, and an unknown outcome is resolved first.
+func replayable(reason string) bool {
+	return reason != schemas.ReasonMalformed && reason != schemas.ReasonRejected && reason != schemas.ReasonUnknownOutcome
 }
 
 // origin is where the message came from: a place in a stream, or the endpoint.

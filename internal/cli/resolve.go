@@ -13,7 +13,7 @@ import (
 func (s *shell) resolveCommand() *cobra.Command {
 	var happened, not, undetermined bool
 	var result, why string
-	c := &cobra.Command{Use: "resolve ID", Short: "Say what became of an uncertain effect", Args: exactly(1, "a dead letter's ID"), ValidArgsFunction: s.completeLetters,
+	c := &cobra.Command{Use: "resolve ID {--happened | --did-not-happen | --undetermined}", Short: "Say what became of an uncertain effect", Args: exactly(1, "a dead letter's ID"), ValidArgsFunction: s.completeLetters,
 		Long: "Ask the tool's provider what became of the downstream key (tollgate calls show names it), then say so:\n" +
 			"  --happened        the call succeeded; --result is stored and published as its result\n" +
 			"  --did-not-happen  nothing was done: the letter may be replayed\n" +
@@ -43,6 +43,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 	f.BoolVar(&undetermined, "undetermined", false, "nobody can tell")
 	f.StringVar(&result, "result", "", "JSON result of what happened")
 	f.StringVar(&why, "why", "", "how you know, for the audit")
+	acceptYes(c)
 	c.MarkFlagsOneRequired("happened", "did-not-happen", "undetermined")
 	c.MarkFlagsMutuallyExclusive("happened", "did-not-happen", "undetermined")
 	return c

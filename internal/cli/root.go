@@ -71,6 +71,7 @@ func (s *shell) root() *cobra.Command {
 			"to retry, stops at the deadline, remembers the answer under the idempotency key, and parks what it\n" +
 			"cannot finish where an operator sees it, fixes it and replays it.",
 		Example:           "  tollgate dev                 # a server, a dispatcher and tools to play with\n  tollgate tools ls\n  tollgate dlq groups",
+		Version:           version(),
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		PersistentPreRunE: s.start,
@@ -79,6 +80,7 @@ func (s *shell) root() *cobra.Command {
 
 		SuggestionsMinimumDistance: nearEnough,
 	}
+	c.SetVersionTemplate("tollgate {{.Version}}\n")
 	s.globalFlags(c)
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage(err.Error(), c.CommandPath()+" --help")

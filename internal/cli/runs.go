@@ -119,7 +119,7 @@ func accountState(a budget.Account, now time.Time) string {
 
 func (s *shell) runGrantCommand() *cobra.Command {
 	var q control.GrantQuery
-	c := &cobra.Command{Use: "grant RUN", Short: "Raise a run's limits", Args: exactly(1, "a run"),
+	c := &cobra.Command{Use: "grant RUN --why TEXT", Short: "Raise a run's limits", Args: exactly(1, "a run"),
 		Long:    "A grant raises the limits of one account: the run path as named, not those above or below it. It is recorded with who and why.",
 		Example: "  tollgate runs grant run_42 --attempts 5 --why 'CRM was down'\n  tollgate runs grant run_42/researcher --elapsed 10m --why INC-412",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -137,7 +137,8 @@ func (s *shell) runGrantCommand() *cobra.Command {
 	f.IntVar(&q.SideEffects, "side-effects", 0, "how many more dispatches that may change something")
 	f.DurationVar(&q.Elapsed, "elapsed", 0, "how much later its deadline is")
 	f.StringVar(&q.Why, "why", "", "why, for the audit")
-	_ = c.MarkFlagRequired("why")
+	required(c, "why")
+	acceptYes(c)
 	return c
 }
 

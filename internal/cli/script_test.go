@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tollgate/dedupe"
 	"tollgate/internal/cli"
 )
 
@@ -25,7 +27,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"serving": serving, "exits": exits, "remember": remember, "post": post, "transcript": transcript,
+			"serving": serving, "exits": exits, "remember": remember, "post": post, "transcript": transcript, "answers": answers,
 		},
 		Setup: func(e *testscript.Env) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,4 +103,22 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	resp, err := http.Post(fmt.Sprintf("%s/%s", base, args[1]), "", nil)
 	ts.Check(err)
 	ts.Check(resp.Body.Close())
+}
+
+// answers runs the command with --json, which must end with the exit code and print
+// one object of the kind, no key of it twice: answers CODE KIND ARGS...
+func answers(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: answers CODE KIND ARGS...")
+	}
+	exits(ts, false, append([]string{args[0], "--json"}, args[2:]...))
+	body := []byte(ts.ReadFile("stdout"))
+	if _, err := dedupe.Fingerprint(body); err != nil { // it refuses what readers would disagree on
+		ts.Fatalf("tollgate %s --json: %v", strings.Join(args[2:], " "), err)
+	}
+	var head struct{ APIVersion, Kind string }
+	ts.Check(json.Unmarshal(body, &head))
+	if head.APIVersion != "tollgate/v1" || head.Kind != args[1] {
+		ts.Fatalf("tollgate %s --json: it is a %s of %s, want a %s", strings.Join(args[2:], " "), head.Kind, head.APIVersion, args[1])
+	}
 }

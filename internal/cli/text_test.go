@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"tollgate/control"
 	"tollgate/schemas"
 )
 
@@ -186,5 +187,25 @@ func TestViolationIsCertain(t *testing.T) {
 	}
 	if got := string(withMember([]byte(" { } "), "x")); got != `{ "x":true}` {
 		t.Errorf("a member in an empty object: %s", got)
+	}
+}
+
+// While a replay waits, the outcome before it is not taken for its own.
+func TestACallInReplayShowsTheOutcomeBeforeAsThat(t *testing.T) {
+	var out bytes.Buffer
+	settled := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	s := &shell{stdout: &out, stderr: &bytes.Buffer{}, utc: true, now: func() time.Time { return settled }}
+	d := &control.CallDetail{CallSummary: control.CallSummary{Call: "c", State: "waiting", Status: schemas.Exhausted, Generation: 1, Settled: settled},
+		Outcome: &schemas.Outcome{Status: schemas.Exhausted, NextAction: "return"}}
+	s.printCall(d)
+	first, _, _ := strings.Cut(out.String(), "\n")
+	if strings.Contains(first, "exhausted") || strings.Contains(out.String(), "\n  settled") || !strings.Contains(out.String(), "OUTCOME BEFORE THE REPLAY") {
+		t.Errorf("the replay seems to have settled:\n%s", out.String())
+	}
+	out.Reset()
+	d.State, d.Outcome.Generation = "dead", 1
+	s.printCall(d)
+	if !strings.Contains(out.String(), "\n  settled    2026-11-30 12:00:00Z") || strings.Contains(out.String(), "BEFORE") {
+		t.Errorf("the replay has settled, and it does not say so:\n%s", out.String())
 	}
 }

@@ -117,6 +117,7 @@ func (s *shell) switchCommand(name, short, verb string) *cobra.Command {
 			return s.switchTool(c.Context(), verb, control.ToolQuery{Tool: args[0], Why: why})
 		}}
 	c.Flags().StringVar(&why, "why", "", "why, for the audit")
+	acceptYes(c)
 	return c
 }
 
