@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
@@ -30,6 +31,7 @@ type Ledger interface {
 
 // Config is what a consumer stands on. Everything without a default is required.
 type Config struct {
+	NATS          *nats.Conn
 	JetStream     jetstream.JetStream
 	Subjects      schemas.Subjects
 	Limits        Limits
@@ -53,6 +55,7 @@ type Consumer struct {
 	names Names
 	held  held
 	acked chan struct{} // something was acknowledged
+	bound []*source     // set before anything pulls or sweeps
 	sweep sweeper
 }
 
@@ -69,7 +72,7 @@ func New(cfg Config) *Consumer {
 	def(&cfg.SweepEvery, 10*time.Second)
 	def(&cfg.UnservedGrace, time.Minute)
 	def(&cfg.Recovery, 5*time.Second)
-	return &Consumer{cfg: cfg, js: cfg.JetStream, names: StreamNames(cfg.Subjects), held: held{msgs: map[jetstream.Msg]struct{}{}}, acked: make(chan struct{}, 1),
+	return &Consumer{cfg: cfg, js: cfg.JetStream, names: StreamNames(cfg.Subjects), held: held{msgs: map[*nats.Msg]struct{}{}}, acked: make(chan struct{}, 1),
 		sweep: sweeper{woken: map[string]time.Time{}}}
 }
 
@@ -95,6 +98,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.bound = sources
 	work, interrupt := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer interrupt(nil)
 	flush, endFlush := context.WithCancel(context.WithoutCancel(ctx))

@@ -16,13 +16,13 @@ import (
 
 // delivery turns a received message into what the dispatcher takes. JetStream's
 // own types end here.
-func (c *Consumer) delivery(m jetstream.Msg) dispatcher.Delivery {
+func (c *Consumer) delivery(m *nats.Msg) dispatcher.Delivery {
 	meta, err := m.Metadata()
 	if err != nil { // not a JetStream message: it cannot be one of ours
-		meta = &jetstream.MsgMetadata{}
+		meta = &nats.MsgMetadata{}
 	}
-	return c.understand(schemas.Origin{Stream: meta.Stream, Subject: m.Subject(), Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC()},
-		schemas.Header(m.Headers()), m.Data())
+	return c.understand(schemas.Origin{Stream: meta.Stream, Subject: m.Subject, Sequence: meta.Sequence.Stream, Time: meta.Timestamp.UTC()},
+		schemas.Header(m.Header), m.Data)
 }
 
 // stored turns a message read from a stream into a delivery.
@@ -71,7 +71,7 @@ func (c *Consumer) Fetch(ctx context.Context, o schemas.Origin) (schemas.Request
 // settle ends a delivery, exactly once, after its effects are durable. A lost
 // acknowledgement costs a redelivery that finds the record ahead of it. It reports
 // whether the delivery was acknowledged.
-func (c *Consumer) settle(m jetstream.Msg, s dispatcher.Settlement) bool {
+func (c *Consumer) settle(m *nats.Msg, s dispatcher.Settlement) bool {
 	var err error
 	switch {
 	case s.Ack:
@@ -82,7 +82,7 @@ func (c *Consumer) settle(m jetstream.Msg, s dispatcher.Settlement) bool {
 		err = m.Nak()
 	}
 	if err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
-		c.cfg.Log.Warn().Err(err).Str("subject", m.Subject()).Msg("the delivery could not be settled; it comes again")
+		c.cfg.Log.Warn().Err(err).Str("subject", m.Subject).Msg("the delivery could not be settled; it comes again")
 	}
 	return s.Ack && err == nil
 }

@@ -5,32 +5,32 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 )
 
 // held is every message in this process's hands, running and buffered alike. Each
 // gets an in-progress signal well before the server would deliver it again.
 type held struct {
 	mu   sync.Mutex // guards msgs
-	msgs map[jetstream.Msg]struct{}
+	msgs map[*nats.Msg]struct{}
 }
 
-func (h *held) add(m jetstream.Msg) {
+func (h *held) add(m *nats.Msg) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.msgs[m] = struct{}{}
 }
 
-func (h *held) remove(m jetstream.Msg) {
+func (h *held) remove(m *nats.Msg) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.msgs, m)
 }
 
-func (h *held) snapshot() []jetstream.Msg {
+func (h *held) snapshot() []*nats.Msg {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]jetstream.Msg, 0, len(h.msgs))
+	all := make([]*nats.Msg, 0, len(h.msgs))
 	for m := range h.msgs {
 		all = append(all, m)
 	}

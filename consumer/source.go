@@ -46,16 +46,22 @@ func (s *source) pullFrom(c jetstream.Consumer) {
 	s.trimmed.reset(c.CachedInfo())
 }
 
-// heartbeat is how often the server says that it still has a pull. A pull that it
-// lost is missed after two of them.
-const heartbeat = 3 * time.Second
-
 // pullPause is how long a source stays away after the server did not answer.
 const pullPause = 250 * time.Millisecond
 
 // run pulls until pull ends, then hands back what it holds. Attempts it has
 // started go on under work, and wg knows of them.
 func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
+	p, err := newPuller(s.c.cfg.NATS, s.slots.Cap)
+	for err != nil && pull.Err() == nil {
+		s.trouble(pull, err)
+		p, err = newPuller(s.c.cfg.NATS, s.slots.Cap)
+	}
+	if err != nil {
+		return
+	}
+	take := func(m *nats.Msg) { s.take(pull, work, wg, m) }
+	defer p.close(take)
 	for pull.Err() == nil {
 		if wait := s.hold(); wait > 0 {
 			sleep(pull, wait)
@@ -68,15 +74,8 @@ func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
 		}
 		n := s.want()
 		release()
-		batch, err := s.durable().Fetch(n, jetstream.FetchContext(pull), jetstream.FetchHeartbeat(heartbeat))
-		if err != nil {
-			s.trouble(pull, err)
-			continue
-		}
-		for m := range batch.Messages() {
-			s.take(pull, work, wg, m)
-		}
-		if err := batch.Error(); err != nil && pull.Err() == nil && !errors.Is(err, jetstream.ErrNoMessages) {
+		info := s.durable().CachedInfo()
+		if err := p.pull(pull, info.Stream, info.Name, n, take); err != nil {
 			s.trouble(pull, err)
 		}
 	}
@@ -111,7 +110,7 @@ func (s *source) want() int {
 // source took the slot waits on a goroutine of its own, so that the whole batch is
 // held with signals and none of it is delivered again meanwhile; at shutdown it is
 // handed back at once. No more wait here than the last pull asked for.
-func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m jetstream.Msg) {
+func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m *nats.Msg) {
 	s.c.held.add(m)
 	wg.Go(func() {
 		d := s.c.delivery(m)
@@ -148,7 +147,7 @@ func (s *source) trouble(ctx context.Context, err error) {
 	}
 	log := s.c.cfg.Log.With().Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Logger()
 	log.Debug().Err(err).Msg("pull interrupted; pulling again")
-	if errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, nats.ErrNoResponders) {
+	if errors.Is(err, errConsumerGone) || errors.Is(err, errNoHeartbeat) || errors.Is(err, nats.ErrNoResponders) {
 		switch err := s.c.bind(ctx, s); {
 		case err == nil && s.gone:
 			s.gone = false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 func (c *Consumer) Sweep(ctx context.Context) {
 	c.sweep.mu.Lock()
 	defer c.sweep.mu.Unlock()
+	c.remakeStreams(ctx)
 	c.wakeOverdue(ctx, time.Now())
 	if err := c.sweepStale(ctx); err != nil && ctx.Err() == nil {
 		c.cfg.Log.Warn().Err(err).Msg("stale schedules are not all removed; the next sweep goes on")
@@ -39,6 +41,23 @@ func (c *Consumer) Sweep(ctx context.Context) {
 	for _, stream := range []string{c.names.Calls, c.names.Jobs, c.names.Retry} {
 		if err := c.sweepStream(ctx, stream); err != nil && ctx.Err() == nil {
 			c.cfg.Log.Warn().Err(err).Str("stream", stream).Msg("sweep interrupted; the next one goes on")
+		}
+	}
+}
+
+// remakeStreams makes a lane or the retries again where somebody has deleted them.
+// What was on them is gone; what waits is woken from the ledger. Letters, results
+// and audit are records: where those are gone an operator has to decide, and until
+// then whatever owes one stays.
+func (c *Consumer) remakeStreams(ctx context.Context) {
+	passing := []string{c.names.Calls, c.names.Jobs, c.names.Retry}
+	for _, want := range Streams(c.cfg.Subjects, c.cfg.Limits) {
+		if !slices.Contains(passing, want.Name) {
+			continue
+		}
+		if _, err := c.js.Stream(ctx, want.Name); errors.Is(err, jetstream.ErrStreamNotFound) {
+			err := Ensure(ctx, c.js, []jetstream.StreamConfig{want})
+			c.cfg.Log.Error().Err(err).Str("stream", want.Name).Msg("the stream was gone and is made again; what was on it is lost")
 		}
 	}
 }
@@ -119,7 +138,22 @@ func (c *Consumer) sweepSubject(ctx context.Context, st jetstream.Stream, stream
 			if err := st.DeleteMsg(ctx, m.Sequence); err != nil && !errors.Is(err, jetstream.ErrMsgDeleteUnsuccessful) {
 				return err
 			}
+			c.swept(m.Subject, m.Sequence)
 		}
 	}
 	return ctx.Err()
+}
+
+// swept tells the source of a message that the message is gone: one it had handed
+// back does not come again, and must not hold up its trimming.
+func (c *Consumer) swept(subject string, seq uint64) {
+	lane, _, tool, err := c.cfg.Subjects.ParseSubmit(subject)
+	if err != nil {
+		return
+	}
+	for _, s := range c.bound {
+		if s.tool.Name == tool && s.lane == lane && s.retry == strings.HasPrefix(subject, c.cfg.Subjects.Prefix+".retry.") {
+			s.trimmed.taken(seq)
+		}
+	}
 }

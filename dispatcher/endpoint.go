@@ -120,7 +120,7 @@ func (d *Dispatcher) slotWithin(ctx context.Context, c *call, delay time.Duratio
 // pending tells a caller that its call was accepted and goes on.
 func pending(c *call) *schemas.Outcome {
 	o := refusal(c, gate.Decision{}, nil)
-	o.Status = schemas.Unavailable
+	o.Status, o.NextAction = schemas.UnknownOutcome, schemas.Reconcile // not unavailable: it may be running
 	o.Error.Code, o.Error.Message = schemas.CodeStillRunning, "The call was accepted and goes on, but its outcome is not known yet. It will be published on the results subject; ask again with the same key to get it."
 	o.Content = []schemas.Content{{Type: "text", Text: o.Error.Message}}
 	return o

@@ -114,14 +114,19 @@ func (h Header) single(name string) (string, bool, error) {
 	return v[0], true, nil
 }
 
+// inline are the headers in which a server speaks to a client beside a message.
+// Carried on, they would make a client take a letter without a body for the
+// server's word.
+var inline = []string{"Status", "Description"}
+
 // Agent returns the headers that may be carried on: a copy without the server's
-// own (Nats-*) and without the dispatcher's. stripped counts the dispatcher's
+// own (Nats-*, Status, Description) and without the dispatcher's. stripped counts the dispatcher's
 // headers that were there, which from an agent is an attempt to forge them.
 func (h Header) Agent() (kept Header, stripped int) {
 	kept = make(Header, len(h))
 	for k, v := range h {
 		switch {
-		case len(k) >= 5 && strings.EqualFold(k[:5], "nats-"):
+		case len(k) >= 5 && strings.EqualFold(k[:5], "nats-"), slices.ContainsFunc(inline, func(n string) bool { return strings.EqualFold(n, k) }):
 		case slices.ContainsFunc(owned, func(o string) bool { return len(o) == len(k) && strings.EqualFold(o, k) }):
 			stripped++
 		default:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Version is the only contract version this package reads.
@@ -120,8 +121,11 @@ func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defau
 	}
 	r.Policy = p.optional(HeaderPolicy)
 	r.ToolCallID = p.optional(HeaderToolCallID)
-	if len(r.ToolCallID) > 256 {
-		p.fail(HeaderToolCallID, "%d bytes, at most 256", len(r.ToolCallID))
+	if len(r.ToolCallID) > 256 || !utf8.ValidString(r.ToolCallID) {
+		p.fail(HeaderToolCallID, "want at most 256 bytes of UTF-8")
+	}
+	if trace := p.optional(HeaderTraceParent); !utf8.ValidString(trace) {
+		p.fail(HeaderTraceParent, "want a W3C trace context")
 	}
 	if p.err != nil {
 		return r, p.err

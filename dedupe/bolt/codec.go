@@ -71,10 +71,10 @@ func newCodec() *codec {
 }
 
 // Records are CBOR: half the size of JSON and a third of its time, under the same
-// field names. Times keep their nanoseconds.
+// field names. Times keep their nanoseconds, and an agent's headers their bytes, whatever they are.
 var (
 	encMode = must(cbor.EncOptions{Time: cbor.TimeRFC3339NanoUTC, Sort: cbor.SortNone}.EncMode())
-	decMode = must(cbor.DecOptions{MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 20}.DecMode())
+	decMode = must(cbor.DecOptions{UTF8: cbor.UTF8DecodeInvalid, MaxArrayElements: 1 << 20, MaxMapPairs: 1 << 20}.DecMode())
 )
 
 func must[M any](mode M, err error) M {

@@ -40,10 +40,12 @@ func (l *Ledger) commit(ops []*op, expire int) error {
 		b.merge(&l.memory)
 		l.unsynced = true
 		l.memory.stats.Commits++
+		l.memory.stats.CommitError = nil
 		l.memory.stats.LastCommit = time.Since(started)
 	default:
 		b.restore(&l.memory)
 		l.memory.stats.FailedCommits++
+		l.memory.stats.CommitError = err
 	}
 	close(l.merged)
 	l.mu.Unlock()

@@ -22,6 +22,7 @@ type Stats struct {
 	Commits       uint64
 	FailedCommits uint64
 	LastCommit    time.Duration // how long it took, its changes included
+	CommitError   error         // of the last commit; nil is well
 	SyncError     error         // of the last sync; nil is well
 	Expired       uint64        // records
 	ExpiredRuns   uint64

@@ -39,6 +39,7 @@ type Options struct {
 	Recover   bool                       // an operator says that this ledger file is the true one from now on
 	Conn      func() (*nats.Conn, error) // for tests: instead of what the configuration says
 	Sweep     time.Duration              // for tests: between sweeps; 0 is the default
+	FileID    string                     // for tests: says that a copied ledger is the same file
 	AckWait   time.Duration              // for tests: of the consumers; 0 is the default
 }
 
@@ -214,7 +215,7 @@ func (a *App) openLedger(ctx context.Context) error {
 		return err
 	}
 	a.ledger = l
-	term, err := owner.Acquire(ctx, a.js, l.ID(), l.Epoch(), owner.Options{Bucket: a.names.Owner, Fresh: fresh, Recover: a.opts.Recover, Log: a.opts.Log})
+	term, err := owner.Acquire(ctx, a.js, l.ID(), l.Epoch(), owner.Options{Bucket: a.names.Owner, File: a.fileID(), Fresh: fresh, Recover: a.opts.Recover, Log: a.opts.Log})
 	if err != nil {
 		err = errors.Join(err, l.SetEpoch(ctx, l.Epoch()-1))
 		if fresh {
@@ -228,6 +229,13 @@ func (a *App) openLedger(ctx context.Context) error {
 		return a.importStreams(ctx)
 	}
 	return nil
+}
+
+func (a *App) fileID() string {
+	if a.opts.FileID != "" {
+		return a.opts.FileID
+	}
+	return owner.FileID(a.opts.Config.Path(a.opts.Config.Ledger.Path))
 }
 
 func (a *App) longestDeadline() time.Duration {

@@ -47,7 +47,7 @@ func (a *App) assemble(ctx context.Context) error {
 	store := deadletter.NewStore(a.js, a.subjects, a.names.Letters)
 	a.outbox = consumer.NewOutbox(a.nc, a.js, a.subjects, a.ledger, store, a.opts.Log)
 	a.consumer = consumer.New(consumer.Config{
-		JetStream: a.js, Subjects: a.subjects, Tools: a.tools, Ledger: a.ledger, Outbox: a.outbox, Log: a.opts.Log,
+		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Tools: a.tools, Ledger: a.ledger, Outbox: a.outbox, Log: a.opts.Log,
 		Limits: a.limits(), ShutdownGrace: c.Limits.ShutdownGrace.D(),
 		UnservedGrace: c.Limits.UnservedGrace.D(), SweepEvery: a.opts.Sweep,
 	})
@@ -216,7 +216,7 @@ func (a *App) ledgerStatus() control.LedgerStatus {
 	s := a.ledger.Stats()
 	out := control.LedgerStatus{ID: a.ledger.ID(), Epoch: a.ledger.Epoch(), Path: a.opts.Config.Path(a.opts.Config.Ledger.Path), Bytes: s.FileBytes, Live: s.Live,
 		Terminal: s.Terminal, Runs: s.Runs, Commits: s.Commits, Failed: s.FailedCommits, CommitUS: s.LastCommit.Microseconds(), Sync: a.opts.Config.Ledger.Sync.String()}
-	if err := errors.Join(s.SyncError, s.SweepError); err != nil {
+	if err := errors.Join(s.CommitError, s.SyncError, s.SweepError); err != nil {
 		out.Error = err.Error()
 	}
 	return out

@@ -379,3 +379,60 @@ func TestB93SecretsAreNowhereToBeFound(t *testing.T) {
 	}
 	w.verify()
 }
+
+// A header in which a server speaks to its clients, on a message without a body,
+// makes a client take the message for the server's word: it was never seen, never
+// settled, and a thousand of them blocked a tool. As a letter it hid all later ones.
+func TestAMessageThatLooksLikeTheServersWordIsSettled(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, _ := budgetWorld(t)
+		for _, status := range []string{"100", "404", "408", "409", "503"} {
+			n := nats.NewMsg("tollgate.calls.default.look.up")
+			n.Header.Set("Status", status)
+			if _, err := w.js.PublishMsg(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			dead := msg{lane: schemas.Jobs, tool: "look.busy", run: "r", key: status, header: map[string]string{"Status": status}}
+			w.publish(dead)
+			w.outcome(dead, 30*time.Minute)
+		}
+		m := msg{tool: "look.up", run: "r", key: "behind"}
+		w.publish(m)
+		if o := w.outcome(m, 5*time.Second); o.Status != schemas.Succeeded {
+			t.Errorf("behind them: %s", o.Status)
+		}
+		if p := ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{}); p.Total != 10 {
+			t.Errorf("%d letters listed, want five malformed and five exhausted", p.Total)
+		}
+		time.Sleep(time.Minute)
+		if n := w.onStream("TOLLGATE_CALLS", ">"); n != 0 {
+			t.Errorf("%d messages are left on the lane", n)
+		}
+		w.verify()
+	})
+}
+
+// A byte that is no UTF-8 in a header of the agent's own once made the ledger
+// unreadable: nothing an agent sends may do that.
+func TestAnyByteInAHeaderSurvivesTheLedger(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		w, s := budgetWorld(t)
+		waiting := msg{tool: "look.busy", run: "r", key: "w", header: map[string]string{"X-Own": "x\xff", schemas.HeaderPolicy: "slow"}}
+		w.publish(waiting)
+		for s.n() == 0 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		w.crash()
+		w.start()
+		o := w.outcome(waiting, time.Minute)
+		l := ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: o.Call})
+		if o.Status != schemas.Exhausted || len(o.Attempts) != 4 || l.State != schemas.LetterActive {
+			t.Errorf("%s after %d attempts, letter %+v", o.Status, len(o.Attempts), l)
+		}
+		bad := msg{tool: "look.up", run: "r", key: "t", header: map[string]string{schemas.HeaderToolCallID: "x\xff"}}
+		if o := w.do(bad); o.Code() != schemas.CodeMalformed {
+			t.Errorf("a tool call ID that no JSON can carry: %s %s", o.Status, o.Code())
+		}
+		w.verify()
+	})
+}

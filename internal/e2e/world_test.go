@@ -106,7 +106,7 @@ func (w *world) options() app.Options {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", Sweep: w.sweep, AckWait: w.ackWait, Recover: w.recover,
+	return app.Options{Config: c, Functions: w.fns, Log: zerolog.New(w.log), Version: "test", FileID: "the one ledger", Sweep: w.sweep, AckWait: w.ackWait, Recover: w.recover,
 		Conn: func() (*nats.Conn, error) {
 			from := w.provider
 			if from == nil {

@@ -35,12 +35,14 @@ type Holder struct {
 	Since    time.Time     `json:"since"`    // the holder's own clock
 	TTL      time.Duration `json:"ttl"`
 	Released bool          `json:"released,omitempty"` // an orderly stop
+	File     string        `json:"file,omitempty"`     // which file on which machine it is; a copy is another
 }
 
 // Options set how a term is taken.
 type Options struct {
 	Bucket  string        // "": Bucket; one for each prefix of subjects
 	TTL     time.Duration // 0: DefaultTTL
+	File    string        // tells the ledger's file from a copy of it; "": unknown
 	Fresh   bool          // the ledger file was not there and has just been created
 	Recover bool          // the operator says that this file is to be the ledger from now on
 	Log     zerolog.Logger
@@ -49,11 +51,10 @@ type Options struct {
 // Acquire takes the ownership for the ledger file with this ID. epoch is the
 // number of this start, higher than that of every earlier start of the file.
 //
-// A refusal is a *[Refused]. The same file with a higher epoch takes over at once,
-// whether or not its last holder released the key: we hold the file's lock, so
-// that process is dead. Epochs are counted by the file, so an old copy that is
-// started again and again after its refusals would catch up: whoever starts
-// dispatchers must not repeat a start that was refused.
+// A refusal is a *[Refused]. The very same file (o.File) with a higher epoch takes over
+// at once, whether or not its last holder released the key: we hold the file's lock, so
+// that process is dead. A copy of the file, or the file on another machine, says
+// nothing about that process: it has to wait until its term is over.
 func Acquire(ctx context.Context, js jetstream.JetStream, ledgerID string, epoch uint64, o Options) (*Term, error) {
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
@@ -71,7 +72,7 @@ func Acquire(ctx context.Context, js jetstream.JetStream, ledgerID string, epoch
 		return nil, fmt.Errorf("opening the bucket %s: %w", o.Bucket, err)
 	}
 	t := &Term{js: js, kv: kv, bucket: o.Bucket, log: o.Log, mine: Holder{
-		LedgerID: ledgerID, Epoch: epoch, Instance: instance(), Since: time.Now().UTC(), TTL: o.TTL,
+		LedgerID: ledgerID, Epoch: epoch, Instance: instance(), Since: time.Now().UTC(), TTL: o.TTL, File: o.File,
 	}}
 	for { // until nobody changes the key between our look and our write
 		err := t.take(ctx, o)

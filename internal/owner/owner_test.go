@@ -75,7 +75,10 @@ func TestAcquire(t *testing.T) {
 		o        owner.Options
 		want     owner.Cause // 0: it starts
 	}{
-		{name: "restart after kill -9, at once", id: "A", epoch: 6},
+		{name: "restart after kill -9, at once", id: "A", epoch: 6, o: owner.Options{File: "here"}},
+		{name: "a newer copy beside a live one", id: "A", epoch: 6, o: owner.Options{File: "there"}, want: owner.Held},
+		{name: "a newer copy that cannot say what it is", id: "A", epoch: 6, want: owner.Held},
+		{name: "a newer copy once the term is over", idle: ttl, id: "A", epoch: 6, o: owner.Options{File: "there"}},
 		{name: "restart after a long time", idle: time.Hour, id: "A", epoch: 6},
 		{name: "restart after an orderly stop", released: true, id: "A", epoch: 6},
 		{name: "another ledger beside a live one", id: "B", epoch: 1, want: owner.Held},
@@ -94,7 +97,7 @@ func TestAcquire(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			on(t, func(t *testing.T, _ *natstest.Node, js jetstream.JetStream) {
-				first := acquire(t, js, "A", 5, owner.Options{Fresh: true, TTL: ttl})
+				first := acquire(t, js, "A", 5, owner.Options{File: "here", Fresh: true, TTL: ttl})
 				if tc.released {
 					if err := first.Release(t.Context()); err != nil {
 						t.Fatal(err)
@@ -182,8 +185,8 @@ func TestValidEndsAtHalfTheTTL(t *testing.T) {
 // The old holder finds out, stops, and its late release does not touch the key.
 func TestTakenOver(t *testing.T) {
 	on(t, func(t *testing.T, _ *natstest.Node, js jetstream.JetStream) {
-		old := acquire(t, js, "A", 1, owner.Options{Fresh: true, TTL: ttl})
-		acquire(t, js, "A", 2, owner.Options{TTL: ttl})
+		old := acquire(t, js, "A", 1, owner.Options{File: "here", Fresh: true, TTL: ttl})
+		acquire(t, js, "A", 2, owner.Options{File: "here", TTL: ttl})
 		began := time.Now()
 		err := old.Run(t.Context())
 		if !errors.Is(err, owner.ErrLost) || !strings.Contains(err.Error(), "start 2") {
@@ -316,8 +319,8 @@ func TestRecoveredFileIsTheTrueOne(t *testing.T) {
 		if err := first.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		acquire(t, js, "B", 1, owner.Options{TTL: ttl, Recover: true, Fresh: true})
-		second := acquire(t, js, "B", 2, owner.Options{TTL: ttl})
+		acquire(t, js, "B", 1, owner.Options{File: "b", TTL: ttl, Recover: true, Fresh: true})
+		second := acquire(t, js, "B", 2, owner.Options{File: "b", TTL: ttl})
 		if err := second.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -53,11 +53,11 @@ func (old Holder) refuse(mine Holder, age time.Duration, o Options) error {
 	no := &Refused{Holder: old, Age: age, Ledger: mine.LedgerID, Epoch: mine.Epoch}
 	ours := old.LedgerID == mine.LedgerID && !o.Fresh
 	switch {
-	case ours && mine.Epoch > old.Epoch:
-		return nil
+	case ours && mine.Epoch > old.Epoch && mine.File != "" && mine.File == old.File:
+		return nil // the lock on this very file says that its holder is dead
 	case !old.Released && age < old.TTL:
 		no.Cause = Held // even when recovering: two ledgers at once would answer differently
-	case o.Recover:
+	case o.Recover, ours && mine.Epoch > old.Epoch:
 		return nil
 	case o.Fresh:
 		no.Cause = Missing
