@@ -106,7 +106,7 @@ func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 			t.Errorf("the stop took %s", d)
 		}
 		wg.Wait()
-		want := map[string]string{"waits": "unavailable " + schemas.CodeStillRunning, "runs": "succeeded", "queued": "rejected " + schemas.CodeLedgerDown}
+		want := map[string]string{"waits": "unknown_outcome " + schemas.CodeStillRunning, "runs": "succeeded", "queued": "rejected " + schemas.CodeLedgerDown}
 		for k, v := range want {
 			if got[k] != v {
 				t.Errorf("%s: %s, want %s", k, got[k], v)
