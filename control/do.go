@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -40,7 +39,7 @@ func (s *Server) answer(r micro.Request, o *schemas.Outcome) {
 		if o.Error != nil {
 			text = o.Error.Code
 		}
-		err = r.Error(strconv.Itoa(code), text, body)
+		err = refuse(r, code, text, body)
 	}
 	if err != nil {
 		s.cfg.Log.Warn().Err(err).Str("call", o.Call).Msg("outcome not answered; it is on the results subject")

@@ -172,11 +172,19 @@ func (s *Server) respond(r micro.Request, v any) {
 func (s *Server) fail(r micro.Request, p Problem) {
 	body, err := json.Marshal(p)
 	if err == nil {
-		err = r.Error(strconv.Itoa(p.Code), oneLine(p.What), body)
+		err = refuse(r, p.Code, p.What, body)
 	}
 	if err != nil {
 		s.cfg.Log.Warn().Err(err).Str("subject", r.Subject()).Msg("answer not sent")
 	}
+}
+
+// refuse answers with the headers of a failed micro request. The request's own Error
+// notes it in the request as well, for the service's counters, while the subscription
+// that has handed the request to us reads it: a race.
+func refuse(r micro.Request, code int, what string, body []byte) error {
+	return r.Respond(body, micro.WithHeaders(micro.Headers{
+		schemas.HeaderServiceError: {oneLine(what)}, schemas.HeaderServiceErrorCode: {strconv.Itoa(code)}}))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
