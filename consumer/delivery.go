@@ -68,6 +68,9 @@ func (c *Consumer) Fetch(ctx context.Context, o schemas.Origin) (schemas.Request
 	return q, nil
 }
 
+// longestNak bounds how long a message stays away; it may be handed back again.
+const longestNak = time.Hour
+
 // settle ends a delivery, exactly once, after its effects are durable. A lost
 // acknowledgement costs a redelivery that finds the record ahead of it. It reports
 // whether the delivery was acknowledged.
@@ -77,7 +80,7 @@ func (c *Consumer) settle(m *nats.Msg, s dispatcher.Settlement) bool {
 	case s.Ack:
 		err = m.Ack()
 	case s.Delay > 0:
-		err = m.NakWithDelay(min(s.Delay, time.Hour))
+		err = m.NakWithDelay(min(s.Delay, longestNak))
 	default:
 		err = m.Nak()
 	}

@@ -118,7 +118,7 @@ func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m *nats.Ms
 		release, err := s.slots.Acquire(pull, s.lane == schemas.Jobs)
 		if err != nil {
 			s.c.held.remove(m)
-			s.trimmed.handBack(d.Origin.Sequence)
+			s.trimmed.handBack(d.Origin.Sequence, 0)
 			s.c.settle(m, dispatcher.Settlement{})
 			return
 		}
@@ -126,7 +126,7 @@ func (s *source) take(pull, work context.Context, wg *sync.WaitGroup, m *nats.Ms
 		done := s.c.cfg.Dispatcher.Handle(work, d)
 		s.c.held.remove(m)
 		if !done.Ack {
-			s.trimmed.handBack(d.Origin.Sequence)
+			s.trimmed.handBack(d.Origin.Sequence, min(done.Delay, longestNak))
 		}
 		if s.c.settle(m, done) && !s.retry {
 			s.trimmed.add(d.Origin.Sequence)

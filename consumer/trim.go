@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -27,11 +28,12 @@ const trimAlone = 1000
 type trimmer struct {
 	purging sync.Mutex // held by a purge, and to hand a message back; before mu
 
-	mu    sync.Mutex          // guards what follows
-	acked []uint64            // sequences above the last floor
-	fresh bool                // nothing was trimmed yet: there may be what an earlier process acknowledged
-	back  map[uint64]struct{} // handed back and not delivered again yet
-	old   uint64              // up to here messages were delivered, and not all settled, before this process pulled
+	mu    sync.Mutex           // guards what follows
+	acked []uint64             // sequences above the last floor
+	fresh bool                 // nothing was trimmed yet: there may be what an earlier process acknowledged
+	back  map[uint64]time.Time // handed back and not delivered again yet; until when that can come
+
+	old uint64 // up to here messages were delivered, and not all settled, before this process pulled
 }
 
 func (t *trimmer) add(seq uint64) {
@@ -47,19 +49,25 @@ func (t *trimmer) taken(seq uint64) {
 	delete(t.back, seq)
 }
 
-// handBack notes that a message is about to be handed back.
-func (t *trimmer) handBack(seq uint64) {
+// comesBack is how long after its delay a message that was handed back is waited for.
+// One that was replaced meanwhile (a retry by the next of its call) never comes.
+const comesBack = 10 * time.Second
+
+// handBack notes that a message is about to be handed back, to come again after delay.
+func (t *trimmer) handBack(seq uint64, delay time.Duration) {
 	t.purging.Lock()
 	defer t.purging.Unlock()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.back[seq] = struct{}{}
+	t.back[seq] = time.Now().Add(delay + comesBack)
 }
 
 // mayPurge reports whether the server can have nothing in hand to deliver again.
 func (t *trimmer) mayPurge(floor uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(t.back, func(_ uint64, until time.Time) bool { return now.After(until) })
 	return floor > 0 && len(t.back) == 0 && floor >= t.old
 }
 
@@ -86,7 +94,7 @@ func (t *trimmer) below(floor uint64, waits bool) (alone []uint64) {
 func (t *trimmer) reset(info *jetstream.ConsumerInfo) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.acked, t.fresh, t.back, t.old = nil, true, map[uint64]struct{}{}, 0
+	t.acked, t.fresh, t.back, t.old = nil, true, map[uint64]time.Time{}, 0
 	if info.NumAckPending > 0 {
 		t.old = info.Delivered.Stream
 	}

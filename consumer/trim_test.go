@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
@@ -77,4 +79,26 @@ func stored(t *testing.T, js jetstream.JetStream, stream string) uint64 {
 		t.Fatal(err)
 	}
 	return st.CachedInfo().State.Msgs
+}
+
+// A retry that was handed back and then replaced by the next of its call never comes
+// again: it must not hold up trimming for ever.
+func TestAMessageThatNeverComesBackHoldsUpTrimmingOnlyForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var tr trimmer
+		tr.reset(&jetstream.ConsumerInfo{})
+		tr.handBack(7, 2*time.Second)
+		if tr.mayPurge(9) {
+			t.Error("purged what the server has to deliver again")
+		}
+		time.Sleep(2*time.Second + comesBack + time.Millisecond)
+		if !tr.mayPurge(9) {
+			t.Error("still waiting for a message that was replaced")
+		}
+		tr.handBack(8, time.Hour)
+		tr.taken(8)
+		if !tr.mayPurge(9) {
+			t.Error("waiting for a message that has come")
+		}
+	})
 }
