@@ -35,7 +35,6 @@ type Letters interface {
 // the ledger hands everything unpublished out once more at the next start.
 type Outbox struct {
 	js       jetstream.JetStream
-	nc       *nats.Conn
 	subjects schemas.Subjects
 	letters  Letters
 	ledger   Owing
@@ -62,8 +61,8 @@ const publishTimeout = 5 * time.Second
 const publishers = 4
 
 // NewOutbox returns an outbox. Nothing goes out before Run.
-func NewOutbox(nc *nats.Conn, js jetstream.JetStream, s schemas.Subjects, l Owing, letters Letters, log zerolog.Logger) *Outbox {
-	return &Outbox{js: js, nc: nc, subjects: s, ledger: l, letters: letters, log: log, queue: make(chan posting, 8192), failed: map[string]*dedupe.Record{}}
+func NewOutbox(js jetstream.JetStream, s schemas.Subjects, l Owing, letters Letters, log zerolog.Logger) *Outbox {
+	return &Outbox{js: js, subjects: s, ledger: l, letters: letters, log: log, queue: make(chan posting, 8192), failed: map[string]*dedupe.Record{}}
 }
 
 // Slot publishes a record's schedule, wake or letter.
