@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/verify":     anything,
 	"internal/bench":      anything,
 	"internal/demo":       anything,
+	"internal/worldtest":  anything,
 	"internal/e2e":        anything,
 	"internal/contract":   anything,
 	"internal/soak":       anything,
@@ -67,13 +68,13 @@ var mayImport = map[string][]string{
 var anything = []string{"*"}
 
 // assembly may be imported by assembly only.
-var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "internal/verify", "internal/bench", "internal/demo", "internal/soak", "client/tollgatetest"}
+var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "internal/verify", "internal/bench", "internal/demo", "internal/soak", "internal/worldtest", "client/tollgatetest"}
 
 // edges may see nats.go; everybody else speaks of deliveries and settlements.
 var edges = []string{
 	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest", "examples/agent-go",
 	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
-	"internal/natstest", "internal/cli", "internal/app", "internal/soak",
+	"internal/natstest", "internal/cli", "internal/app", "internal/soak", "internal/worldtest",
 }
 
 // onlyIn says which packages may see a dependency whose types must not spread.
@@ -83,7 +84,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                         {"dedupe/bolt", "examples/tools"},
 	"github.com/spf13/cobra":                   {"internal/cli", "cmd/tollgate"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"tools/schema"},
-	"testing": {"internal/natstest", "dedupe/ledgertest", "client/tollgatetest"},
+	"testing": {"internal/natstest", "internal/worldtest", "dedupe/ledgertest", "client/tollgatetest"},
 }
 
 func with(row []string, more ...string) []string { return append(slices.Clone(row), more...) }

@@ -13,6 +13,7 @@ import (
 	"tollgate/deadletter"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
@@ -23,22 +24,15 @@ const budgetTools = `  send.mail: { function: ok, effect: write, retry_safety: i
   look.busy: { function: busy, effect: read, policies: [quick, slow] }
 `
 
-func budgetWorld(t *testing.T) (*world, *seen) {
-	var s seen
-	return newWorld(t, budgetTools, map[string]function.Func{
-		"ok": func(_ context.Context, in dispatcher.Invocation) (any, error) { s.add(in); return "done", nil },
+func budgetWorld(t *testing.T) (*worldtest.World, *worldtest.Seen) {
+	var s worldtest.Seen
+	return worldtest.New(t, budgetTools, map[string]function.Func{
+		"ok": func(_ context.Context, in dispatcher.Invocation) (any, error) { s.Add(in); return "done", nil },
 		"busy": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-			s.add(in)
+			s.Add(in)
 			return nil, function.Transient("BUSY", "busy", 0)
 		},
 	}), &s
-}
-
-// account returns an account of run "r" of the default tenant.
-func (w *world) account(path string) (attempts, effects int) {
-	w.t.Helper()
-	a := ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: path}).Accounts[path]
-	return a.Attempts, a.Effects
 }
 
 // Case 1 of the budget article, I3: parent and child share one allowance.
@@ -47,7 +41,7 @@ func TestCase1ParentAndChildDoNotEachGetAFreshAllowance(t *testing.T) {
 		w, s := budgetWorld(t)
 		limit := map[string]string{schemas.HeaderRunAttempts: "3"}
 		for i, run := range []string{"r", "r/child", "r/child/grand", "r/child", "r"} {
-			o := w.do(msg{tool: "look.up", run: run, key: strconv.Itoa(i), header: map[string]string{schemas.HeaderRunAttempts: "3"}})
+			o := w.Do(worldtest.Msg{Tool: "look.up", Run: run, Key: strconv.Itoa(i), Header: map[string]string{schemas.HeaderRunAttempts: "3"}})
 			want := schemas.Succeeded
 			if i >= 3 {
 				want = schemas.Exhausted
@@ -59,8 +53,8 @@ func TestCase1ParentAndChildDoNotEachGetAFreshAllowance(t *testing.T) {
 				t.Errorf("call %d: %+v", i, o.Error)
 			}
 		}
-		if n, _ := w.account("r"); n != 3 || s.n() != 3 {
-			t.Errorf("charged %d, executed %d, limit %v", n, s.n(), limit)
+		if n, _ := w.Account("r"); n != 3 || s.N() != 3 {
+			t.Errorf("charged %d, executed %d, limit %v", n, s.N(), limit)
 		}
 	})
 }
@@ -70,16 +64,16 @@ func TestCase2I3SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
 	w, s := budgetWorld(t)
 	for round := range 20 {
 		run := fmt.Sprintf("run-%d", round)
-		before := s.n()
+		before := s.N()
 		for i := range 9 {
-			w.do(msg{tool: "send.mail", run: run, key: "spend" + strconv.Itoa(i), header: map[string]string{schemas.HeaderRunSideEffects: "10"}})
+			w.Do(worldtest.Msg{Tool: "send.mail", Run: run, Key: "spend" + strconv.Itoa(i), Header: map[string]string{schemas.HeaderRunSideEffects: "10"}})
 		}
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ended := map[schemas.Status]int{}
 		for i := range 5 {
 			wg.Go(func() {
-				o := w.do(msg{tool: "send.mail", run: run, key: "race" + strconv.Itoa(i)})
+				o := w.Do(worldtest.Msg{Tool: "send.mail", Run: run, Key: "race" + strconv.Itoa(i)})
 				mu.Lock()
 				defer mu.Unlock()
 				ended[o.Status]++
@@ -89,43 +83,43 @@ func TestCase2I3SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if _, effects := w.account(run); ended[schemas.Succeeded] != 1 || ended[schemas.Exhausted] != 4 || effects != 10 || s.n()-before != 10 {
-			t.Fatalf("round %d: %v, %d side effects charged, %d executed", round, ended, effects, s.n()-before)
+		if _, effects := w.Account(run); ended[schemas.Succeeded] != 1 || ended[schemas.Exhausted] != 4 || effects != 10 || s.N()-before != 10 {
+			t.Fatalf("round %d: %v, %d side effects charged, %d executed", round, ended, effects, s.N()-before)
 		}
 	}
-	w.verify()
+	w.Verify()
 }
 
 // Case 3, I5: backoff and queue waits consume the original time.
 func TestCase3I5WaitsConsumeTheOriginalTime(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		m := msg{tool: "look.busy", run: "r", key: "k", deadline: time.Minute, header: map[string]string{
+		m := worldtest.Msg{Tool: "look.busy", Run: "r", Key: "k", Deadline: time.Minute, Header: map[string]string{
 			schemas.HeaderPolicy: "slow", schemas.HeaderRunDeadline: time.Now().Add(9 * time.Second).UTC().Format(time.RFC3339Nano)}}
-		w.publish(m)
-		o := w.outcome(m, time.Minute)
+		w.Publish(m)
+		o := w.Outcome(m, time.Minute)
 		if end := o.Timing.Settled.Sub(o.Timing.Published); o.Status != schemas.Exhausted || end > 9*time.Second {
 			t.Errorf("%s %s after %s", o.Status, o.Code(), end)
 		}
-		for _, at := range s.at {
+		for _, at := range s.At {
 			if at.Add(3 * time.Second).After(o.Timing.Published.Add(9 * time.Second)) {
 				t.Errorf("I5: an attempt started at %s, which could not end by the deadline", at.Sub(o.Timing.Published))
 			}
 		}
 		// a queue wait: the tool is paused until no time is left
-		ask[control.ToolDetail](w, control.VerbToolPause, control.ToolQuery{Tool: "look.up"})
-		q := msg{tool: "look.up", run: "q", key: "k", deadline: 20 * time.Second}
-		w.publish(q)
-		if o := w.outcome(q, time.Minute); o.Status == schemas.Succeeded || len(o.Attempts) != 0 {
+		worldtest.Ask[control.ToolDetail](w, control.VerbToolPause, control.ToolQuery{Tool: "look.up"})
+		q := worldtest.Msg{Tool: "look.up", Run: "q", Key: "k", Deadline: 20 * time.Second}
+		w.Publish(q)
+		if o := w.Outcome(q, time.Minute); o.Status == schemas.Succeeded || len(o.Attempts) != 0 {
 			t.Errorf("paused: %s %s", o.Status, o.Code())
 		}
 	})
 }
 
 // failing answers with err the first time and succeeds after that.
-func failing(s *seen, err error) map[string]function.Func {
+func failing(s *worldtest.Seen, err error) map[string]function.Func {
 	return map[string]function.Func{"pay": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-		if s.add(in) == 1 {
+		if s.Add(in) == 1 {
 			return nil, err
 		}
 		return "paid", nil
@@ -136,14 +130,14 @@ func failing(s *seen, err error) map[string]function.Func {
 func TestCase4APermanentOrUnknownErrorStops(t *testing.T) {
 	for name, err := range map[string]error{"permanent": function.Permanent("NO_SUCH_CARD", "no such card"), "unknown": errors.New("no list has this")} {
 		natstest.Bubble(t, func(t *testing.T) {
-			var s seen
-			w := newWorld(t, threeWrites, failing(&s, err))
+			var s worldtest.Seen
+			w := worldtest.New(t, threeWrites, failing(&s, err))
 			for _, tool := range []string{"pay.keyed", "look.up"} {
-				s.forget()
-				o := w.do(msg{tool: tool, run: "r", key: tool})
+				s.Forget()
+				o := w.Do(worldtest.Msg{Tool: tool, Run: "r", Key: tool})
 				time.Sleep(time.Minute)
-				if o.Status == schemas.Succeeded || s.n() != 1 || len(o.Attempts) != 1 {
-					t.Errorf("%s error of %s: %s after %d executions", name, tool, o.Status, s.n())
+				if o.Status == schemas.Succeeded || s.N() != 1 || len(o.Attempts) != 1 {
+					t.Errorf("%s error of %s: %s after %d executions", name, tool, o.Status, s.N())
 				}
 			}
 		})
@@ -153,12 +147,12 @@ func TestCase4APermanentOrUnknownErrorStops(t *testing.T) {
 // Case 5: a transient error of a mutation that is not idempotent stops as well.
 func TestCase5ATransientErrorOfAnUnsafeMutationStops(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
-		o := w.do(msg{tool: "pay.never", run: "r", key: "k"})
+		var s worldtest.Seen
+		w := worldtest.New(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
+		o := w.Do(worldtest.Msg{Tool: "pay.never", Run: "r", Key: "k"})
 		time.Sleep(time.Minute)
-		if o.Status != schemas.Failed || o.Code() != schemas.CodeUnsafeToRepeat || s.n() != 1 {
-			t.Errorf("%s %s after %d executions", o.Status, o.Code(), s.n())
+		if o.Status != schemas.Failed || o.Code() != schemas.CodeUnsafeToRepeat || s.N() != 1 {
+			t.Errorf("%s %s after %d executions", o.Status, o.Code(), s.N())
 		}
 	})
 }
@@ -166,16 +160,16 @@ func TestCase5ATransientErrorOfAnUnsafeMutationStops(t *testing.T) {
 // Case 6, I7: every retry of a key-protected action reuses the first key and bytes.
 func TestCase6EveryRetryReusesTheIdempotencyReference(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
-		m := msg{tool: "pay.keyed", run: "r", key: "k", body: `{"b":1,  "a":2}`}
-		w.publish(m)
+		var s worldtest.Seen
+		w := worldtest.New(t, threeWrites, failing(&s, function.Transient("BUSY", "busy", time.Second)))
+		m := worldtest.Msg{Tool: "pay.keyed", Run: "r", Key: "k", Body: `{"b":1,  "a":2}`}
+		w.Publish(m)
 		time.Sleep(500 * time.Millisecond)
-		w.stop() // the wait is handed from one process to the next
-		w.start()
-		o := w.outcome(m, time.Minute)
-		if o.Status != schemas.Succeeded || s.n() != 2 || s.calls[0].Key != s.calls[1].Key || string(s.calls[1].Arguments) != m.body {
-			t.Errorf("%s, %d executions: %+v", o.Status, s.n(), s.calls)
+		w.Stop() // the wait is handed from one process to the next
+		w.Start()
+		o := w.Outcome(m, time.Minute)
+		if o.Status != schemas.Succeeded || s.N() != 2 || s.Calls[0].Key != s.Calls[1].Key || string(s.Calls[1].Arguments) != m.Body {
+			t.Errorf("%s, %d executions: %+v", o.Status, s.N(), s.Calls)
 		}
 	})
 }
@@ -183,22 +177,22 @@ func TestCase6EveryRetryReusesTheIdempotencyReference(t *testing.T) {
 // Case 7, I14: an ambiguous mutation stays charged.
 func TestCase7I14AnAmbiguousMutationIsChargedAndGoesToReconciliation(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		w := newWorld(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
+		w := worldtest.New(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}})
-		m := msg{tool: "pay.never", run: "r", key: "k"}
-		w.publish(m)
-		o := w.outcome(m, 30*time.Second)
-		attempts, effects := w.account("r")
+		m := worldtest.Msg{Tool: "pay.never", Run: "r", Key: "k"}
+		w.Publish(m)
+		o := w.Outcome(m, 30*time.Second)
+		attempts, effects := w.Account("r")
 		if o.Status != schemas.UnknownOutcome || o.NextAction != schemas.Reconcile || attempts != 1 || effects != 1 {
 			t.Errorf("%s %s, charged %d and %d", o.Status, o.NextAction, attempts, effects)
 		}
-		l := ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{Run: "r"})
+		l := worldtest.Ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{Run: "r"})
 		if len(l.Letters) != 1 || l.Letters[0].Reason != schemas.ReasonUnknownOutcome {
 			t.Errorf("letters %+v", l)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -208,23 +202,23 @@ func TestCase8I9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		limit := map[string]string{schemas.HeaderRunSideEffects: "1"}
-		if o := w.do(msg{tool: "send.mail", run: "r", key: "1", header: limit}); o.Status != schemas.Succeeded {
+		if o := w.Do(worldtest.Msg{Tool: "send.mail", Run: "r", Key: "1", Header: limit}); o.Status != schemas.Succeeded {
 			t.Fatal(o.Status)
 		}
-		for _, m := range []msg{
-			{tool: "send.mail", run: "r", key: "2"}, {tool: "send.sms", run: "r", key: "1"},
-			{tool: "send.mail", run: "r/child", key: "c1"}, {tool: "send.mail", run: "r", key: "3", header: map[string]string{schemas.HeaderRunSideEffects: "50"}},
+		for _, m := range []worldtest.Msg{
+			{Tool: "send.mail", Run: "r", Key: "2"}, {Tool: "send.sms", Run: "r", Key: "1"},
+			{Tool: "send.mail", Run: "r/child", Key: "c1"}, {Tool: "send.mail", Run: "r", Key: "3", Header: map[string]string{schemas.HeaderRunSideEffects: "50"}},
 		} {
-			o := w.do(m)
+			o := w.Do(m)
 			if o.Status != schemas.Exhausted || o.Error.Reason != "side_effects" || o.Error.Scope != "r" {
 				t.Errorf("%+v: %s %+v", m, o.Status, o.Error)
 			}
 		}
-		if o := w.do(msg{tool: "look.up", run: "r", key: "read"}); o.Status != schemas.Succeeded {
+		if o := w.Do(worldtest.Msg{Tool: "look.up", Run: "r", Key: "read"}); o.Status != schemas.Succeeded {
 			t.Errorf("a read: %s %s", o.Status, o.Code())
 		}
-		if s.n() != 2 {
-			t.Errorf("%d executed", s.n())
+		if s.N() != 2 {
+			t.Errorf("%d executed", s.N())
 		}
 	})
 }
@@ -234,38 +228,38 @@ func TestCase8I9OneExhaustedDimensionBlocksEveryDispatchChargedToIt(t *testing.T
 func TestCase9I10ATerminalOutcomeIsNotConvertedIntoAnotherCall(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		m := msg{tool: "look.busy", run: "r", key: "k"}
-		first := w.do(m)
-		if first.Status != schemas.Exhausted || first.Code() != schemas.CodeCallAttempts || s.n() != 4 {
-			t.Fatalf("%s %s after %d", first.Status, first.Code(), s.n())
+		m := worldtest.Msg{Tool: "look.busy", Run: "r", Key: "k"}
+		first := w.Do(m)
+		if first.Status != schemas.Exhausted || first.Code() != schemas.CodeCallAttempts || s.N() != 4 {
+			t.Fatalf("%s %s after %d", first.Status, first.Code(), s.N())
 		}
-		w.publish(m)
-		w.stop()
-		w.start()
-		w.publish(m)
-		if o := w.do(m); o.ID != first.ID || !o.Repeated {
+		w.Publish(m)
+		w.Stop()
+		w.Start()
+		w.Publish(m)
+		if o := w.Do(m); o.ID != first.ID || !o.Repeated {
 			t.Errorf("asked again: %+v", o)
 		}
 		time.Sleep(5 * time.Second)
-		if s.n() != 4 {
-			t.Errorf("%d executed", s.n())
+		if s.N() != 4 {
+			t.Errorf("%d executed", s.N())
 		}
-		audit, err := w.js.Stream(t.Context(), "TOLLGATE_AUDIT")
+		audit, err := w.JS.Stream(t.Context(), "TOLLGATE_AUDIT")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n := audit.CachedInfo().State.Msgs; n != 0 {
 			t.Errorf("%d audit entries before any replay", n)
 		}
-		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{Why: "case 9"}})
-		o := w.outcome(m, 30*time.Second, 1)
-		if o.Generation != 1 || s.n() != 8 {
-			t.Errorf("replayed: generation %d, %d executed", o.Generation, s.n())
+		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{Why: "case 9"}})
+		o := w.Outcome(m, 30*time.Second, 1)
+		if o.Generation != 1 || s.N() != 8 {
+			t.Errorf("replayed: generation %d, %d executed", o.Generation, s.N())
 		}
 		if info, err := audit.Info(t.Context()); err != nil || info.State.Msgs != 1 {
 			t.Errorf("audit entries: %+v %v", info, err)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -274,27 +268,27 @@ func TestCase9I10ATerminalOutcomeIsNotConvertedIntoAnotherCall(t *testing.T) {
 func TestB47ARestartOrReplayNeverResetsTheBudget(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		m := msg{tool: "look.busy", run: "r", key: "k", header: map[string]string{schemas.HeaderRunAttempts: "5"}}
-		first := w.do(m) // four attempts
-		w.stop()
-		w.start()
-		if n, _ := w.account("r"); n != 4 || first.Status != schemas.Exhausted {
+		m := worldtest.Msg{Tool: "look.busy", Run: "r", Key: "k", Header: map[string]string{schemas.HeaderRunAttempts: "5"}}
+		first := w.Do(m) // four attempts
+		w.Stop()
+		w.Start()
+		if n, _ := w.Account("r"); n != 4 || first.Status != schemas.Exhausted {
 			t.Fatalf("after a restart: %d spent, %s", n, first.Status)
 		}
-		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call})
-		if o := w.outcome(m, 30*time.Second, 1); o.Code() != schemas.CodeRunBudget || s.n() != 5 {
-			t.Errorf("the replay is the fifth: %s, %d executed", o.Code(), s.n())
+		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call})
+		if o := w.Outcome(m, 30*time.Second, 1); o.Code() != schemas.CodeRunBudget || s.N() != 5 {
+			t.Errorf("the replay is the fifth: %s, %d executed", o.Code(), s.N())
 		}
-		if o := w.do(msg{tool: "look.up", run: "r", key: "new"}); o.Code() != schemas.CodeRunBudget {
+		if o := w.Do(worldtest.Msg{Tool: "look.up", Run: "r", Key: "new"}); o.Code() != schemas.CodeRunBudget {
 			t.Errorf("a new request: %s", o.Code())
 		}
-		d := ask[control.RunDetail](w, control.VerbRunGrant, control.GrantQuery{Run: "r", Attempts: 2, Why: "B47"})
+		d := worldtest.Ask[control.RunDetail](w, control.VerbRunGrant, control.GrantQuery{Run: "r", Attempts: 2, Why: "B47"})
 		if a := d.Accounts["r"]; a.Attempts != 5 || a.Limits.Attempts != 7 || len(a.Grants) != 1 || a.Grants[0].By != "test" {
 			t.Errorf("after the grant: %+v", a)
 		}
-		if o := w.do(msg{tool: "look.up", run: "r", key: "newer"}); o.Status != schemas.Succeeded {
+		if o := w.Do(worldtest.Msg{Tool: "look.up", Run: "r", Key: "newer"}); o.Status != schemas.Succeeded {
 			t.Errorf("after the grant: %s %s", o.Status, o.Code())
 		}
-		w.verify()
+		w.Verify()
 	})
 }

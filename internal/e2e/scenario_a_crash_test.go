@@ -7,6 +7,7 @@ import (
 	"tollgate/control"
 	"tollgate/deadletter"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
@@ -18,130 +19,130 @@ const writeAndRead = `  send.mail: { function: tool, effect: write, concurrency:
 // B06: the process dies after the result is recorded and before the acknowledgement
 // leaves. The redelivery is answered from the ledger.
 func TestB06AnAckLostInACrashIsAnsweredFromTheLedger(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(nil)}, func(t *testing.T, w *world) {
-		ack := w.cut("$JS.ACK.", 1, natstest.BeforeWrite)
-		m := msg{tool: "send.mail", run: "r", key: "k", deadline: time.Hour}
-		w.publish(m)
-		w.crashAt(ack, 5*time.Second)
-		if w.messages("TOLLGATE_CALLS") != 1 {
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(nil)}, func(t *testing.T, w *worldtest.World) {
+		ack := w.Cut("$JS.ACK.", 1, natstest.BeforeWrite)
+		m := worldtest.Msg{Tool: "send.mail", Run: "r", Key: "k", Deadline: time.Hour}
+		w.Publish(m)
+		w.CrashAt(ack, 5*time.Second)
+		if w.Messages("TOLLGATE_CALLS") != 1 {
 			t.Fatal("the message was acknowledged: this is not the window")
 		}
-		w.start()
-		w.drained(40 * time.Second)
-		o := w.outcome(m, time.Second)
-		if o.Status != schemas.Succeeded || s.n() != 1 || len(o.Attempts) != 1 || o.Generation != 0 {
-			t.Errorf("%s after %d executions: %+v", o.Status, s.n(), o.Attempts)
+		w.Start()
+		w.Drained(40 * time.Second)
+		o := w.Outcome(m, time.Second)
+		if o.Status != schemas.Succeeded || s.N() != 1 || len(o.Attempts) != 1 || o.Generation != 0 {
+			t.Errorf("%s after %d executions: %+v", o.Status, s.N(), o.Attempts)
 		}
-		w.charged("r", 1, 1)
-		if p := w.letters(deadletter.Filter{State: "all"}); p.Total != 0 {
+		w.Charged("r", 1, 1)
+		if p := w.Letters(deadletter.Filter{State: "all"}); p.Total != 0 {
 			t.Errorf("letters: %+v", p)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
 // B06: what a process acknowledged and had no time to remove is no backlog of the
 // next one.
 func TestB06WhatWasAcknowledgedBeforeACrashLeavesTheStream(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(nil)}, func(t *testing.T, w *world) {
-		w.again(func() {})
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(nil)}, func(t *testing.T, w *worldtest.World) {
+		w.Again(func() {})
 		time.Sleep(time.Second) // past the trim at the start
-		w.publish(msg{tool: "send.mail", run: "r", key: "k", deadline: time.Hour})
-		w.until(50*time.Millisecond, "the acknowledgement", func() bool { return w.consumer("TOLLGATE_CALLS", "calls-send=2Email").AckFloor.Stream == 1 })
-		if w.messages("TOLLGATE_CALLS") != 1 {
+		w.Publish(worldtest.Msg{Tool: "send.mail", Run: "r", Key: "k", Deadline: time.Hour})
+		w.Until(50*time.Millisecond, "the acknowledgement", func() bool { return w.Consumer("TOLLGATE_CALLS", "calls-send=2Email").AckFloor.Stream == 1 })
+		if w.Messages("TOLLGATE_CALLS") != 1 {
 			t.Fatal("the message is removed: this is not the window")
 		}
-		w.crash()
-		w.start()
-		w.drained(time.Second)
-		if s.n() != 1 {
-			t.Errorf("%d executions", s.n())
+		w.Crash()
+		w.Start()
+		w.Drained(time.Second)
+		if s.N() != 1 {
+			t.Errorf("%d executions", s.N())
 		}
 	})
 }
 
 // B08: the process dies between publishing the retry and acknowledging the original.
 func TestB08ACrashBetweenRepublishAndAckMakesNoSecondCopy(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(busy(3*time.Second), nil)}, func(t *testing.T, w *world) {
-		w.ackWait = 2 * time.Second
-		ack := w.cut("$JS.ACK.", 1, natstest.BeforeWrite)
-		m := msg{tool: "look.up", run: "r", key: "k", deadline: time.Hour}
-		w.publish(m)
-		w.crashAt(ack, 2*time.Second)
-		if w.messages("TOLLGATE_CALLS") != 1 || w.messages("TOLLGATE_RETRY") != 1 {
-			t.Fatalf("not the window: %d originals, %d copies", w.messages("TOLLGATE_CALLS"), w.messages("TOLLGATE_RETRY"))
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Busy(3*time.Second), nil)}, func(t *testing.T, w *worldtest.World) {
+		w.AckWait = 2 * time.Second
+		ack := w.Cut("$JS.ACK.", 1, natstest.BeforeWrite)
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Deadline: time.Hour}
+		w.Publish(m)
+		w.CrashAt(ack, 2*time.Second)
+		if w.Messages("TOLLGATE_CALLS") != 1 || w.Messages("TOLLGATE_RETRY") != 1 {
+			t.Fatalf("not the window: %d originals, %d copies", w.Messages("TOLLGATE_CALLS"), w.Messages("TOLLGATE_RETRY"))
 		}
-		w.start()
-		w.until(10*time.Second, "settling of the original", func() bool {
-			if n := w.messages("TOLLGATE_RETRY"); n > 1 {
+		w.Start()
+		w.Until(10*time.Second, "settling of the original", func() bool {
+			if n := w.Messages("TOLLGATE_RETRY"); n > 1 {
 				t.Fatalf("%d copies wait", n)
 			}
-			return w.messages("TOLLGATE_CALLS") == 0
+			return w.Messages("TOLLGATE_CALLS") == 0
 		})
-		o := w.outcome(m, 10*time.Second)
-		w.drained(5 * time.Second)
+		o := w.Outcome(m, 10*time.Second)
+		w.Drained(5 * time.Second)
 		time.Sleep(time.Minute)
-		if o.Status != schemas.Succeeded || s.n() != 2 || len(o.Attempts) != 2 {
-			t.Errorf("%s after %d executions, attempts %+v", o.Status, s.n(), o.Attempts)
+		if o.Status != schemas.Succeeded || s.N() != 2 || len(o.Attempts) != 2 {
+			t.Errorf("%s after %d executions, attempts %+v", o.Status, s.N(), o.Attempts)
 		}
-		if gap := s.at[1].Sub(s.at[0]); gap < 3*time.Second {
+		if gap := s.At[1].Sub(s.At[0]); gap < 3*time.Second {
 			t.Errorf("the retry came after %s", gap)
 		}
-		w.charged("r", 2, 0)
-		w.verify()
+		w.Charged("r", 2, 0)
+		w.Verify()
 	})
 }
 
 // B09: a wait survives kill -9, and at no moment is the call nowhere.
 func TestB09ADelayedRetryIsNotLostOnRestart(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(busy(20*time.Second), nil)}, func(t *testing.T, w *world) {
-		m := msg{tool: "look.up", run: "r", key: "k", deadline: time.Hour}
-		w.publish(m)
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Busy(20*time.Second), nil)}, func(t *testing.T, w *worldtest.World) {
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Deadline: time.Hour}
+		w.Publish(m)
 		watch := func(d time.Duration) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-				if w.inside() == 0 && s.n() < 2 {
-					t.Fatalf("I12: no stream holds the call after %s", time.Since(s.at[0]))
+				if w.Inside() == 0 && s.N() < 2 {
+					t.Fatalf("I12: no stream holds the call after %s", time.Since(s.At[0]))
 				}
 			}
 		}
 		watch(5 * time.Second)
-		w.crash()
+		w.Crash()
 		watch(3 * time.Second)
-		w.start()
+		w.Start()
 		watch(17 * time.Second)
-		o := w.outcome(m, 20*time.Second)
-		if gap := s.at[1].Sub(s.at[0]); s.n() != 2 || len(o.Attempts) != 2 || gap < 20*time.Second || gap > 24500*time.Millisecond {
-			t.Errorf("%d executions, %s apart", s.n(), gap)
+		o := w.Outcome(m, 20*time.Second)
+		if gap := s.At[1].Sub(s.At[0]); s.N() != 2 || len(o.Attempts) != 2 || gap < 20*time.Second || gap > 24500*time.Millisecond {
+			t.Errorf("%d executions, %s apart", s.N(), gap)
 		}
-		w.drained(5 * time.Second)
-		w.charged("r", 2, 0)
+		w.Drained(5 * time.Second)
+		w.Charged("r", 2, 0)
 	})
 }
 
 // B10: a retry's wait has nothing to do with the ack wait.
 func TestB10ADelayLongerThanTheAckWaitDoesNotMultiply(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(busy(20*time.Second), nil)}, func(t *testing.T, w *world) {
-		w.again(func() { w.ackWait = 5 * time.Second })
-		m := msg{tool: "look.up", run: "r", key: "k", deadline: time.Hour}
-		w.publish(m)
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Busy(20*time.Second), nil)}, func(t *testing.T, w *worldtest.World) {
+		w.Again(func() { w.AckWait = 5 * time.Second })
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Deadline: time.Hour}
+		w.Publish(m)
 		time.Sleep(10 * time.Second)
-		if st := ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Waiting != 1 || w.messages("TOLLGATE_CALLS") != 0 {
-			t.Errorf("%d waiting, %d originals", st.Waiting, w.messages("TOLLGATE_CALLS"))
+		if st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Waiting != 1 || w.Messages("TOLLGATE_CALLS") != 0 {
+			t.Errorf("%d waiting, %d originals", st.Waiting, w.Messages("TOLLGATE_CALLS"))
 		}
-		o := w.outcome(m, 20*time.Second)
+		o := w.Outcome(m, 20*time.Second)
 		time.Sleep(time.Minute)
-		if s.n() != 2 || len(o.Attempts) != 2 || o.Status != schemas.Succeeded {
-			t.Errorf("%s after %d executions", o.Status, s.n())
+		if s.N() != 2 || len(o.Attempts) != 2 || o.Status != schemas.Succeeded {
+			t.Errorf("%s after %d executions", o.Status, s.N())
 		}
-		if c := w.consumer("TOLLGATE_RETRY", "calls-look=2Eup"); c.Delivered.Consumer != 1 {
+		if c := w.Consumer("TOLLGATE_RETRY", "calls-look=2Eup"); c.Delivered.Consumer != 1 {
 			t.Errorf("the retry was delivered %d times", c.Delivered.Consumer)
 		}
-		w.drained(time.Second)
-		w.charged("r", 2, 0)
+		w.Drained(time.Second)
+		w.Charged("r", 2, 0)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"tollgate/control"
 	"tollgate/deadletter"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
@@ -15,64 +16,64 @@ import (
 // B19, of the streams that hold the work: one that was deleted and made again is
 // pulled from again, and what waited is woken from the ledger.
 func TestB19AStreamThatIsMadeAgainIsServedAgain(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(busy(5*time.Second), nil)}, func(t *testing.T, w *world) {
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Busy(5*time.Second), nil)}, func(t *testing.T, w *worldtest.World) {
 		ctx := context.Background()
-		waits := msg{tool: "look.up", run: "r", key: "waits", deadline: time.Hour}
-		w.publish(waits)
-		w.until(5*time.Second, "it waits", func() bool { return w.messages("TOLLGATE_RETRY") == 1 })
+		waits := worldtest.Msg{Tool: "look.up", Run: "r", Key: "waits", Deadline: time.Hour}
+		w.Publish(waits)
+		w.Until(5*time.Second, "it waits", func() bool { return w.Messages("TOLLGATE_RETRY") == 1 })
 		for _, name := range []string{"TOLLGATE_CALLS", "TOLLGATE_RETRY"} {
-			st, err := w.js.Stream(ctx, name)
+			st, err := w.JS.Stream(ctx, name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			config := st.CachedInfo().Config
-			if err := w.js.DeleteStream(ctx, name); err != nil {
+			if err := w.JS.DeleteStream(ctx, name); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Second)
-			if _, err := w.js.CreateStream(ctx, config); err != nil {
+			if _, err := w.JS.CreateStream(ctx, config); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if o := w.outcome(waits, 90*time.Second); o.Status != schemas.Succeeded || s.of(waits) != 2 {
-			t.Errorf("%s after %d executions", o.Status, s.of(waits))
+		if o := w.Outcome(waits, 90*time.Second); o.Status != schemas.Succeeded || s.Of(waits) != 2 {
+			t.Errorf("%s after %d executions", o.Status, s.Of(waits))
 		}
-		fresh := msg{tool: "look.up", run: "r", key: "fresh", deadline: time.Hour}
-		w.publish(fresh)
-		if o := w.outcome(fresh, time.Minute); o.Status != schemas.Succeeded || s.of(fresh) != 2 {
-			t.Errorf("%s after %d executions", o.Status, s.of(fresh))
+		fresh := worldtest.Msg{Tool: "look.up", Run: "r", Key: "fresh", Deadline: time.Hour}
+		w.Publish(fresh)
+		if o := w.Outcome(fresh, time.Minute); o.Status != schemas.Succeeded || s.Of(fresh) != 2 {
+			t.Errorf("%s after %d executions", o.Status, s.Of(fresh))
 		}
-		w.charged("r", 4, 0)
+		w.Charged("r", 4, 0)
 	})
 }
 
 // B19, of a refused message: it has no record, so the message itself must stay.
 func TestB19ARefusalWhoseLetterCannotBeStoredHoldsTheMessage(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(nil)}, func(t *testing.T, w *world) {
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(nil)}, func(t *testing.T, w *worldtest.World) {
 		ctx := context.Background()
-		st, err := w.js.Stream(ctx, "TOLLGATE_DLQ")
+		st, err := w.JS.Stream(ctx, "TOLLGATE_DLQ")
 		if err != nil {
 			t.Fatal(err)
 		}
 		config := st.CachedInfo().Config
-		if err := w.js.DeleteStream(ctx, "TOLLGATE_DLQ"); err != nil {
+		if err := w.JS.DeleteStream(ctx, "TOLLGATE_DLQ"); err != nil {
 			t.Fatal(err)
 		}
-		w.publish(msg{tool: "look.up", run: "r", key: "k", body: "not json"})
+		w.Publish(worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Body: "not json"})
 		time.Sleep(30 * time.Second)
-		if w.messages("TOLLGATE_CALLS") != 1 {
+		if w.Messages("TOLLGATE_CALLS") != 1 {
 			t.Fatal("the message is gone without a letter")
 		}
-		if _, err := w.js.CreateStream(ctx, config); err != nil {
+		if _, err := w.JS.CreateStream(ctx, config); err != nil {
 			t.Fatal(err)
 		}
-		w.drained(35 * time.Second)
-		if p := w.letters(deadletter.Filter{}); p.Total != 1 || p.Letters[0].Reason != schemas.ReasonMalformed || s.n() != 0 {
+		w.Drained(35 * time.Second)
+		if p := w.Letters(deadletter.Filter{}); p.Total != 1 || p.Letters[0].Reason != schemas.ReasonMalformed || s.N() != 0 {
 			t.Errorf("letters %+v", p)
 		}
-		if l := w.letter(w.letters(deadletter.Filter{}).Letters[0].ID); l.Arguments != "not json" {
+		if l := w.Letter(w.Letters(deadletter.Filter{}).Letters[0].ID); l.Arguments != "not json" {
 			t.Errorf("body %q", l.Arguments)
 		}
 	})
@@ -81,43 +82,43 @@ func TestB19ARefusalWhoseLetterCannotBeStoredHoldsTheMessage(t *testing.T) {
 // B26, of a replay that another run pays: once, and charged there, across a retry
 // and a restart.
 func TestB26AReplayIntoANewRunIsChargedThere(t *testing.T) {
-	var s seen
-	bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(broken(), busy(5*time.Second), nil)}, func(t *testing.T, w *world) {
-		m := msg{tool: "look.up", run: "r", key: "k", deadline: time.Hour, header: map[string]string{schemas.HeaderRunAttempts: "1"}}
-		w.publish(m)
-		w.outcome(m, 5*time.Second)
-		w.drained(5 * time.Second)
-		w.replay(callID(m), deadletter.ReplayOptions{NewRun: "payer/child"})
-		if f := w.refused(control.VerbReplay, control.ReplayQuery{ID: callID(m) + ".0", ReplayOptions: deadletter.ReplayOptions{NewRun: "other"}}); f.Code != 409 {
+	var s worldtest.Seen
+	worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Broken(), worldtest.Busy(5*time.Second), nil)}, func(t *testing.T, w *worldtest.World) {
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Deadline: time.Hour, Header: map[string]string{schemas.HeaderRunAttempts: "1"}}
+		w.Publish(m)
+		w.Outcome(m, 5*time.Second)
+		w.Drained(5 * time.Second)
+		w.Replay(worldtest.CallID(m), deadletter.ReplayOptions{NewRun: "payer/child"})
+		if f := w.Refused(control.VerbReplay, control.ReplayQuery{ID: worldtest.CallID(m) + ".0", ReplayOptions: deadletter.ReplayOptions{NewRun: "other"}}); f.Code != 409 {
 			t.Errorf("a second replay: %+v", f)
 		}
-		w.until(5*time.Second, "it waits", func() bool { return s.n() == 2 })
-		w.crash()
-		w.start()
-		id := callID(m)
+		w.Until(5*time.Second, "it waits", func() bool { return s.N() == 2 })
+		w.Crash()
+		w.Start()
+		id := worldtest.CallID(m)
 		var d control.CallDetail
-		w.until(time.Minute, "it ends", func() bool {
-			d = ask[control.CallDetail](w, control.VerbCallShow, control.IDQuery{ID: id})
+		w.Until(time.Minute, "it ends", func() bool {
+			d = worldtest.Ask[control.CallDetail](w, control.VerbCallShow, control.IDQuery{ID: id})
 			return d.Outcome != nil
 		})
-		if d.Outcome.Status != schemas.Succeeded || s.n() != 3 || d.Run != "payer/child" || d.Outcome.Generation != 1 {
-			t.Errorf("%s after %d executions, paid by %s", d.Outcome.Status, s.n(), d.Run)
+		if d.Outcome.Status != schemas.Succeeded || s.N() != 3 || d.Run != "payer/child" || d.Outcome.Generation != 1 {
+			t.Errorf("%s after %d executions, paid by %s", d.Outcome.Status, s.N(), d.Run)
 		}
-		for _, in := range s.calls {
-			if in.Key != s.calls[0].Key || in.Call != id {
+		for _, in := range s.Calls {
+			if in.Key != s.Calls[0].Key || in.Call != id {
 				t.Errorf("I7: %+v", in)
 			}
 		}
-		w.drained(10 * time.Second)
-		w.charged("r", 1, 0)
-		w.charged("payer/child", 2, 0)
-		w.charged("payer", 2, 0)
-		w.publish(m) // the agent asks again: it gets what the replay brought
+		w.Drained(10 * time.Second)
+		w.Charged("r", 1, 0)
+		w.Charged("payer/child", 2, 0)
+		w.Charged("payer", 2, 0)
+		w.Publish(m) // the agent asks again: it gets what the replay brought
 		time.Sleep(2 * time.Second)
-		if s.n() != 3 {
-			t.Errorf("asking again executed it: %d", s.n())
+		if s.N() != 3 {
+			t.Errorf("asking again executed it: %d", s.N())
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -127,10 +128,10 @@ func TestB12NoLostWriteOfACallsLifeChangesItsEnd(t *testing.T) {
 	for _, kind := range []natstest.Cut{natstest.BeforeWrite, natstest.AfterWrite} {
 		for n := 1; ; n++ {
 			fired := false
-			var s seen
-			bubble(t, writeAndRead, map[string]function.Func{"tool": s.script(busy(time.Second), broken())}, func(t *testing.T, w *world) {
-				w.ackWait = 5 * time.Second
-				cut := &natstest.CutOn{Provider: w.node, N: n, Kind: kind}
+			var s worldtest.Seen
+			worldtest.Bubble(t, writeAndRead, map[string]function.Func{"tool": s.Script(worldtest.Busy(time.Second), worldtest.Broken())}, func(t *testing.T, w *worldtest.World) {
+				w.AckWait = 5 * time.Second
+				cut := &natstest.CutOn{Provider: w.Node, N: n, Kind: kind}
 				cut.Match = func(b []byte) bool {
 					for _, p := range []string{"tollgate.sched.", "tollgate.retry.", "tollgate.dlq.", "tollgate.results.", "$JS.ACK."} {
 						if natstest.Publishes(p)(b) {
@@ -139,20 +140,20 @@ func TestB12NoLostWriteOfACallsLifeChangesItsEnd(t *testing.T) {
 					}
 					return false
 				}
-				w.again(func() { w.provider = cut })
-				m := msg{tool: "look.up", run: "r", key: "k", deadline: time.Hour}
-				w.publish(m)
-				o := w.outcome(m, 2*time.Minute)
-				w.drained(2 * time.Minute)
+				w.Again(func() { w.Provider = cut })
+				m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k", Deadline: time.Hour}
+				w.Publish(m)
+				o := w.Outcome(m, 2*time.Minute)
+				w.Drained(2 * time.Minute)
 				time.Sleep(time.Minute) // the connection is back, and nothing is owed
-				if st := ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Owed != 0 {
+				if st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Owed != 0 {
 					t.Errorf("kind %d, write %d: %d owed", kind, n, st.Owed)
 				}
-				if o.Status != schemas.Failed || s.n() != 2 || w.messages("TOLLGATE_DLQ") != 1 || w.messages("TOLLGATE_RESULTS") != 1 {
-					t.Errorf("kind %d, write %d: %s after %d executions, %d letters", kind, n, o.Status, s.n(), w.messages("TOLLGATE_DLQ"))
+				if o.Status != schemas.Failed || s.N() != 2 || w.Messages("TOLLGATE_DLQ") != 1 || w.Messages("TOLLGATE_RESULTS") != 1 {
+					t.Errorf("kind %d, write %d: %s after %d executions, %d letters", kind, n, o.Status, s.N(), w.Messages("TOLLGATE_DLQ"))
 				}
-				w.charged("r", 2, 0)
-				w.verify()
+				w.Charged("r", 2, 0)
+				w.Verify()
 				fired = cut.Fired()
 			})
 			if !fired {

@@ -14,14 +14,15 @@ import (
 	"tollgate/control"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
 
 // sleeps takes d and succeeds.
-func sleeps(s *seen, d time.Duration) function.Func {
+func sleeps(s *worldtest.Seen, d time.Duration) function.Func {
 	return func(ctx context.Context, in dispatcher.Invocation) (any, error) {
-		s.add(in)
+		s.Add(in)
 		select {
 		case <-time.After(d):
 			return "ok", nil
@@ -35,18 +36,18 @@ func sleeps(s *seen, d time.Duration) function.Func {
 // and nothing of it is accepted.
 func TestTheEndpointsQueueIsBounded(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, "  work: { function: work, effect: write, concurrency: 1, policies: [quick] }\n", map[string]function.Func{"work": sleeps(&s, 2*time.Second)})
-		w.stop()
-		w.conf = replaceOnce(t, w.conf, "limits: {", "limits: { endpoint_queue: 2,")
-		w.start()
+		var s worldtest.Seen
+		w := worldtest.New(t, "  work: { function: work, effect: write, concurrency: 1, policies: [quick] }\n", map[string]function.Func{"work": sleeps(&s, 2*time.Second)})
+		w.Stop()
+		w.Config = worldtest.ReplaceOnce(t, w.Config, "limits: {", "limits: { endpoint_queue: 2,")
+		w.Start()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ended := map[string]int{}
 		for i := range 6 {
 			wg.Go(func() {
 				start := time.Now()
-				o := w.do(msg{tool: "work", run: "r", key: strconv.Itoa(i)})
+				o := w.Do(worldtest.Msg{Tool: "work", Run: "r", Key: strconv.Itoa(i)})
 				mu.Lock()
 				defer mu.Unlock()
 				ended[string(o.Status)+" "+o.Code()]++
@@ -59,39 +60,39 @@ func TestTheEndpointsQueueIsBounded(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if ended["succeeded "] != 3 || ended["rejected "+schemas.CodeQueueFull] != 3 || s.n() != 3 {
-			t.Errorf("%v, %d executed", ended, s.n())
+		if ended["succeeded "] != 3 || ended["rejected "+schemas.CodeQueueFull] != 3 || s.N() != 3 {
+			t.Errorf("%v, %d executed", ended, s.N())
 		}
-		if a, e := w.account("r"); a != 3 || e != 3 {
+		if a, e := w.Account("r"); a != 3 || e != 3 {
 			t.Errorf("charged %d and %d", a, e)
 		}
-		if p := ask[control.CallsPage](w, control.VerbCallsList, control.CallsQuery{}); len(p.Calls) != 3 {
+		if p := worldtest.Ask[control.CallsPage](w, control.VerbCallsList, control.CallsQuery{}); len(p.Calls) != 3 {
 			t.Errorf("%d records", len(p.Calls))
 		}
 		// what was turned away is as if it had never been asked
 		for i := range 6 {
-			if o := w.do(msg{tool: "work", run: "r", key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
+			if o := w.Do(worldtest.Msg{Tool: "work", Run: "r", Key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
 				t.Errorf("%d again: %s %s", i, o.Status, o.Code())
 			}
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
 // What cannot fit while it waits for a slot is told so, and nothing is charged.
 func TestAnEndpointCallThatCannotWaitLongEnoughIsUnavailable(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, "  work: { function: work, effect: read, concurrency: 1, policies: [patient, quick] }\n", map[string]function.Func{"work": sleeps(&s, 30*time.Second)})
-		w.publish(msg{tool: "work", run: "r", key: "long", deadline: time.Hour})
+		var s worldtest.Seen
+		w := worldtest.New(t, "  work: { function: work, effect: read, concurrency: 1, policies: [patient, quick] }\n", map[string]function.Func{"work": sleeps(&s, 30*time.Second)})
+		w.Publish(worldtest.Msg{Tool: "work", Run: "r", Key: "long", Deadline: time.Hour})
 		time.Sleep(time.Second)
 		start := time.Now()
-		o := w.do(msg{tool: "work", run: "q", key: "short", deadline: 10 * time.Second, header: map[string]string{schemas.HeaderPolicy: "quick"}})
+		o := w.Do(worldtest.Msg{Tool: "work", Run: "q", Key: "short", Deadline: 10 * time.Second, Header: map[string]string{schemas.HeaderPolicy: "quick"}})
 		if d := time.Since(start); o.Status == schemas.Succeeded || o.ServiceCode() < 503 || d > 10*time.Second {
 			t.Errorf("%s %s after %s", o.Status, o.Code(), d)
 		}
-		if n, _ := w.account("q"); n != 0 || s.n() != 1 {
-			t.Errorf("charged %d, executed %d", n, s.n())
+		if n, _ := w.Account("q"); n != 0 || s.N() != 1 {
+			t.Errorf("charged %d, executed %d", n, s.N())
 		}
 	})
 }
@@ -102,33 +103,33 @@ func TestAReplySubjectOutsideTheAllowedPrefixesIsIgnored(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		for i, reply := range []string{"tollgate.calls.default.look.up", "tollgate.audit.default.replay", "somewhere", "", "_INBOXES.x", "$KV.TOLLGATE_OWNER.ledger"} {
-			n := msg{tool: "look.up", run: "r", key: strconv.Itoa(i)}.build()
+			n := worldtest.Msg{Tool: "look.up", Run: "r", Key: strconv.Itoa(i)}.Build()
 			n.Subject, n.Reply = "tollgate.do.default.look.up", reply
-			if err := w.nc.PublishMsg(n); err != nil {
+			if err := w.NC.PublishMsg(n); err != nil {
 				t.Fatal(err)
 			}
 			body, _ := json.Marshal(control.ToolQuery{Tool: "look.up"})
-			if err := w.nc.PublishMsg(&nats.Msg{Subject: "tollgate.ctl.tools.pause", Reply: reply, Data: body}); err != nil {
+			if err := w.NC.PublishMsg(&nats.Msg{Subject: "tollgate.ctl.tools.pause", Reply: reply, Data: body}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * time.Second)
-		if n := w.onStream("TOLLGATE_CALLS", ">") + w.onStream("TOLLGATE_AUDIT", ">"); n != 0 || s.n() != 0 {
-			t.Errorf("%d messages stored, %d executed", n, s.n())
+		if n := w.Messages("TOLLGATE_CALLS", ">") + w.Messages("TOLLGATE_AUDIT", ">"); n != 0 || s.N() != 0 {
+			t.Errorf("%d messages stored, %d executed", n, s.N())
 		}
-		if st := ask[control.Status](w, control.VerbStatus, control.Empty{}); len(st.Paused) != 0 {
+		if st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{}); len(st.Paused) != 0 {
 			t.Errorf("paused %v", st.Paused)
 		}
-		w.stop()
-		w.conf += "control: { reply_prefixes: [\"answers.\"] }\n"
-		w.start()
-		sub, err := w.nc.SubscribeSync("answers.>")
+		w.Stop()
+		w.Config += "control: { reply_prefixes: [\"answers.\"] }\n"
+		w.Start()
+		sub, err := w.NC.SubscribeSync("answers.>")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := msg{tool: "look.up", run: "r", key: "k"}.build()
+		n := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k"}.Build()
 		n.Subject, n.Reply = "tollgate.do.default.look.up", "answers.1"
-		if err := w.nc.PublishMsg(n); err != nil {
+		if err := w.NC.PublishMsg(n); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := sub.NextMsg(2 * time.Second); err != nil || m.Header.Get(schemas.HeaderServiceErrorCode) != "" {
@@ -147,18 +148,18 @@ func TestDispatcherOwnedHeadersFromAnAgentAreStripped(t *testing.T) {
 			schemas.HeaderSpentAttempts: "-50", schemas.HeaderOutcome: `{"v":1}`, schemas.HeaderReason: "none", schemas.HeaderLetter: "forged.0",
 			"tollgate-ATTEMPT": "5", "Nats-Expected-Stream": "TOLLGATE_CALLS", "X-Own": "kept",
 		}
-		m := msg{tool: "look.busy", run: "r", key: "k", header: forged}
-		w.publish(m)
-		o := w.outcome(m, time.Minute)
-		if o.Status != schemas.Exhausted || o.Generation != 0 || len(o.Attempts) != 4 || s.n() != 4 {
-			t.Fatalf("%s generation %d after %d executions", o.Status, o.Generation, s.n())
+		m := worldtest.Msg{Tool: "look.busy", Run: "r", Key: "k", Header: forged}
+		w.Publish(m)
+		o := w.Outcome(m, time.Minute)
+		if o.Status != schemas.Exhausted || o.Generation != 0 || len(o.Attempts) != 4 || s.N() != 4 {
+			t.Fatalf("%s generation %d after %d executions", o.Status, o.Generation, s.N())
 		}
-		for i, c := range s.calls {
-			if c.Attempt != i+1 || c.Call != callID(m) {
+		for i, c := range s.Calls {
+			if c.Attempt != i+1 || c.Call != worldtest.CallID(m) {
 				t.Errorf("attempt %d: %+v", i+1, c)
 			}
 		}
-		l := ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: o.Call})
+		l := worldtest.Ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: o.Call})
 		for name := range forged {
 			if got := l.Header.Get(name); got != "" && name != "X-Own" {
 				t.Errorf("the letter carries the agent's %s: %q", name, got)
@@ -167,7 +168,7 @@ func TestDispatcherOwnedHeadersFromAnAgentAreStripped(t *testing.T) {
 		if l.Header.Get("X-Own") != "kept" || l.Outcome.ID != o.ID {
 			t.Errorf("letter header %+v", l.Header)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -177,11 +178,11 @@ func TestHeaderBudgetsOnlyLowerLimits(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, _ := budgetWorld(t)
 		limits := func(run string) (attempts, effects int, deadline time.Time) {
-			a := ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: run}).Accounts[run]
+			a := worldtest.Ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: run}).Accounts[run]
 			return a.Limits.Attempts, a.Limits.SideEffects, a.Limits.Deadline
 		}
 		call := func(run, key string, h map[string]string) *schemas.Outcome {
-			return w.do(msg{tool: "send.mail", run: run, key: key, header: h})
+			return w.Do(worldtest.Msg{Tool: "send.mail", Run: run, Key: key, Header: h})
 		}
 		start := time.Now()
 		far := start.Add(100 * time.Hour).UTC().Format(time.RFC3339Nano)
@@ -209,13 +210,13 @@ func TestHeaderBudgetsOnlyLowerLimits(t *testing.T) {
 			t.Errorf("lowered to %d", a)
 		}
 		// the call's own deadline is cut by the policy, and a policy not on the list is malformed
-		m := msg{tool: "look.up", run: "d", key: "k", deadline: 100 * time.Hour}
-		if o := w.do(m); time.Until(o.Timing.Deadline) > time.Minute {
+		m := worldtest.Msg{Tool: "look.up", Run: "d", Key: "k", Deadline: 100 * time.Hour}
+		if o := w.Do(m); time.Until(o.Timing.Deadline) > time.Minute {
 			t.Errorf("deadline %s", o.Timing.Deadline)
 		}
 		if o := call("p", "1", map[string]string{schemas.HeaderPolicy: "many"}); o.Code() != schemas.CodeMalformed {
 			t.Errorf("a policy that is not allowed: %s", o.Code())
 		}
-		w.verify()
+		w.Verify()
 	})
 }

@@ -20,6 +20,7 @@ import (
 	"tollgate/deadletter"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
@@ -59,22 +60,22 @@ func TestB65UnparseableRequestsBecomeLettersAndStopNobody(t *testing.T) {
 		}
 		i := 0
 		for name, c := range bad {
-			n := msg{tool: "look.up", run: "r", key: name}.build()
+			n := worldtest.Msg{Tool: "look.up", Run: "r", Key: name}.Build()
 			c.spoil(n)
-			if _, err := w.js.PublishMsg(t.Context(), n); err != nil {
+			if _, err := w.JS.PublishMsg(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
 			i++
-			good := msg{tool: "look.up", run: "good", key: strconv.Itoa(i)}
-			w.publish(good)
-			if o := w.outcome(good, time.Second); o.Status != schemas.Succeeded {
+			good := worldtest.Msg{Tool: "look.up", Run: "good", Key: strconv.Itoa(i)}
+			w.Publish(good)
+			if o := w.Outcome(good, time.Second); o.Status != schemas.Succeeded {
 				t.Errorf("behind %s: %s", name, o.Status)
 			}
-			l := w.lettersOf("")
+			l := w.LettersOf("")
 			if len(l) != i {
 				t.Fatalf("%s: %d letters, want %d", name, len(l), i)
 			}
-			d := ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: l[0].ID})
+			d := worldtest.Ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: l[0].ID})
 			if d.Reason != schemas.ReasonMalformed || d.Code != schemas.CodeMalformed || !strings.Contains(strings.ToLower(d.Message), strings.ToLower(c.field)) {
 				t.Errorf("%s: %s %s %q, want the field %s", name, d.Reason, d.Code, d.Message, c.field)
 			}
@@ -84,30 +85,30 @@ func TestB65UnparseableRequestsBecomeLettersAndStopNobody(t *testing.T) {
 			if shown := d.Arguments; d.ArgsBytes == 0 && shown != string(n.Data) || d.ArgsBytes != 0 && (d.ArgsBytes != len(n.Data) || !strings.HasPrefix(string(n.Data), shown) || shown == "") {
 				t.Errorf("%s: %d bytes shown of %d, sent were %d", name, len(shown), d.ArgsBytes, len(n.Data))
 			}
-			if kept := w.body(d.Sequence); !bytes.Equal(kept, n.Data) {
+			if kept := letterBody(w, d.Sequence); !bytes.Equal(kept, n.Data) {
 				t.Errorf("%s: the stream holds %d bytes, sent were %d", name, len(kept), len(n.Data))
 			}
 		}
-		if s.n() != len(bad) {
-			t.Errorf("%d executed, good ones were %d", s.n(), len(bad))
+		if s.N() != len(bad) {
+			t.Errorf("%d executed, good ones were %d", s.N(), len(bad))
 		}
-		if err := w.ctl.Ask(t.Context(), control.VerbRunShow, control.RunQuery{Run: "r"}, &control.RunDetail{}); err == nil {
+		if err := w.Ctl.Ask(t.Context(), control.VerbRunShow, control.RunQuery{Run: "r"}, &control.RunDetail{}); err == nil {
 			t.Error("a malformed message opened an account")
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
 // body returns the body of a letter as the stream holds it.
-func (w *world) body(seq uint64) []byte {
-	w.t.Helper()
-	st, err := w.js.Stream(context.Background(), "TOLLGATE_DLQ")
+func letterBody(w *worldtest.World, seq uint64) []byte {
+	w.T.Helper()
+	st, err := w.JS.Stream(context.Background(), "TOLLGATE_DLQ")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	m, err := st.GetMsg(context.Background(), seq)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return m.Data
 }
@@ -116,51 +117,51 @@ func (w *world) body(seq uint64) []byte {
 // not done again, and nobody else on the connection notices.
 func TestB66AnOversizeResultIsNotRepeated(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, `  big: { function: big, effect: write, policies: [quick] }
+		var s worldtest.Seen
+		w := worldtest.New(t, `  big: { function: big, effect: write, policies: [quick] }
   brim: { function: brim, effect: write, policies: [quick] }
   work: { function: work, effect: read, concurrency: 8, policies: [quick] }
 `, map[string]function.Func{
 			"big": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-				s.add(in)
+				s.Add(in)
 				return strings.Repeat("x", 3<<19), nil
 			},
 			"brim": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-				s.add(in)
+				s.Add(in)
 				return strings.Repeat("\x01", 700<<10), nil
 			},
-			"work": sleeps(&seen{}, time.Second),
+			"work": sleeps(&worldtest.Seen{}, time.Second),
 		})
 		var lost atomic.Int64
-		w.app.Conn().SetDisconnectErrHandler(func(*nats.Conn, error) { lost.Add(1) })
+		w.App.Conn().SetDisconnectErrHandler(func(*nats.Conn, error) { lost.Add(1) })
 		var wg sync.WaitGroup
 		for i := range 5 {
 			wg.Go(func() {
-				if o := w.do(msg{tool: "work", run: "r", key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
+				if o := w.Do(worldtest.Msg{Tool: "work", Run: "r", Key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
 					t.Errorf("another call: %s", o.Status)
 				}
 			})
 		}
 		for _, tool := range []string{"big", "brim"} {
-			m := msg{tool: tool, run: "w", key: "k"}
-			o := w.do(m)
-			stored := w.outcome(m, 5*time.Second)
+			m := worldtest.Msg{Tool: tool, Run: "w", Key: "k"}
+			o := w.Do(m)
+			stored := w.Outcome(m, 5*time.Second)
 			if o.Status != schemas.Failed || stored.ID != o.ID || o.Code() != schemas.CodeResultTooLarge || !strings.Contains(o.Error.Message, "SHA-256") {
 				t.Errorf("%s: %s %+v", tool, o.Status, o.Error)
 			}
-			if again := w.do(m); !again.Repeated || again.ID != o.ID {
+			if again := w.Do(m); !again.Repeated || again.ID != o.ID {
 				t.Errorf("%s again: %s", tool, again.Status)
 			}
 		}
 		wg.Wait()
 		time.Sleep(time.Second)
-		if s.n() != 2 || lost.Load() != 0 {
-			t.Errorf("%d executed, %d disconnects", s.n(), lost.Load())
+		if s.N() != 2 || lost.Load() != 0 {
+			t.Errorf("%d executed, %d disconnects", s.N(), lost.Load())
 		}
-		if st := ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Owed != 0 || !st.Ready {
+		if st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{}); st.Owed != 0 || !st.Ready {
 			t.Errorf("status %+v", st)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -168,19 +169,19 @@ func TestB66AnOversizeResultIsNotRepeated(t *testing.T) {
 // keys and reach the tool as they are.
 func TestB68DuplicateKeysAreRefusedAndCaseIsKept(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, "  pay: { function: echo, effect: write, policies: [quick] }\n", map[string]function.Func{"echo": echo(&s)})
+		var s worldtest.Seen
+		w := worldtest.New(t, "  pay: { function: echo, effect: write, policies: [quick] }\n", map[string]function.Func{"echo": echo(&s)})
 		for i, body := range []string{`{"amount":1,"amount":1000}`, `{"a":[{"b":1,"b":2}]}`, `{"a":1,"\u0061":2}`, `{"a":{"b":{}},"c":{"d":1,"d":1}}`} {
-			if o := w.do(msg{tool: "pay", run: "r", key: strconv.Itoa(i), body: body}); o.Status != schemas.Rejected || o.Code() != schemas.CodeMalformed {
+			if o := w.Do(worldtest.Msg{Tool: "pay", Run: "r", Key: strconv.Itoa(i), Body: body}); o.Status != schemas.Rejected || o.Code() != schemas.CodeMalformed {
 				t.Errorf("%s: %s %s", body, o.Status, o.Code())
 			}
 		}
-		if s.n() != 0 {
-			t.Errorf("%d executed", s.n())
+		if s.N() != 0 {
+			t.Errorf("%d executed", s.N())
 		}
 		variants := `{"to":"a", "To":"b","TO" : "c"}`
-		if o := w.do(msg{tool: "pay", run: "r", key: "case", body: variants}); o.Status != schemas.Succeeded || string(s.calls[0].Arguments) != variants {
-			t.Errorf("case variants: %s, the tool got %s", o.Status, s.calls[0].Arguments)
+		if o := w.Do(worldtest.Msg{Tool: "pay", Run: "r", Key: "case", Body: variants}); o.Status != schemas.Succeeded || string(s.Calls[0].Arguments) != variants {
+			t.Errorf("case variants: %s, the tool got %s", o.Status, s.Calls[0].Arguments)
 		}
 	})
 }
@@ -190,27 +191,27 @@ func TestB68DuplicateKeysAreRefusedAndCaseIsKept(t *testing.T) {
 func TestB69AnIllegalNameNeverGetsIntoASubject(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		stray, err := w.nc.SubscribeSync(">")
+		stray, err := w.NC.SubscribeSync(">")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, name := range []string{"a$b", "look.up!", "*", ">", strings.Repeat("x", 300), "a.b.c.d.e.f.g.h.i", "größe", "DEAD"} {
-			n := msg{tool: name, run: "r", key: strconv.Itoa(i)}.build()
-			if err := w.nc.PublishMsg(n); err != nil {
+			n := worldtest.Msg{Tool: name, Run: "r", Key: strconv.Itoa(i)}.Build()
+			if err := w.NC.PublishMsg(n); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
 		for _, tenant := range []string{"Big", "a b"[:1] + "$", strings.Repeat("t", 33)} {
-			if err := w.nc.PublishMsg(msg{tenant: tenant, tool: "look.up", run: "r", key: "t"}.build()); err != nil {
+			if err := w.NC.PublishMsg(worldtest.Msg{Tenant: tenant, Tool: "look.up", Run: "r", Key: "t"}.Build()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(20 * time.Second)
-		if n := w.onStream("TOLLGATE_CALLS", ">"); n != 0 || s.n() != 0 {
-			t.Errorf("%d messages left, %d executed", n, s.n())
+		if n := w.Messages("TOLLGATE_CALLS", ">"); n != 0 || s.N() != 0 {
+			t.Errorf("%d messages left, %d executed", n, s.N())
 		}
 		letters := map[string]int{}
-		for _, l := range w.lettersOf("") {
+		for _, l := range w.LettersOf("") {
 			letters[l.Tenant+" "+l.Tool+" "+l.Reason]++
 		}
 		if letters["default _invalid malformed"] < 5 || letters["_invalid look.up malformed"] != 3 {
@@ -235,37 +236,37 @@ func TestB69AnIllegalNameNeverGetsIntoASubject(t *testing.T) {
 // B70: a panic of a tool costs its attempt and nothing else.
 func TestB70APanicCostsAnAttemptAndNoSlot(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
+		var s worldtest.Seen
 		var log lockedBuffer
-		w := newWorld(t, `  pay: { function: boom, effect: write, concurrency: 2, dependency: free, policies: [quick] }
+		w := worldtest.New(t, `  pay: { function: boom, effect: write, concurrency: 2, dependency: free, policies: [quick] }
   look: { function: boom, effect: read, concurrency: 2, dependency: free, policies: [quick] }
 `+free, map[string]function.Func{"boom": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-			if s.add(in); strings.Contains(string(in.Arguments), "good") || in.Attempt > 2 {
+			if s.Add(in); strings.Contains(string(in.Arguments), "good") || in.Attempt > 2 {
 				return "ok", nil
 			}
 			panic("payload of doom")
 		}})
-		w.stop()
-		w.log = &log
-		w.start()
+		w.Stop()
+		w.Log = &log
+		w.Start()
 		for i := range 4 {
-			if o := w.do(msg{tool: "pay", run: "r", key: strconv.Itoa(i)}); o.Status != schemas.UnknownOutcome || o.Code() != schemas.CodePanic {
+			if o := w.Do(worldtest.Msg{Tool: "pay", Run: "r", Key: strconv.Itoa(i)}); o.Status != schemas.UnknownOutcome || o.Code() != schemas.CodePanic {
 				t.Errorf("pay %d: %s %s", i, o.Status, o.Code())
 			}
-			if o := w.do(msg{tool: "look", run: "r", key: strconv.Itoa(i)}); o.Status != schemas.Succeeded || len(o.Attempts) != 3 {
+			if o := w.Do(worldtest.Msg{Tool: "look", Run: "r", Key: strconv.Itoa(i)}); o.Status != schemas.Succeeded || len(o.Attempts) != 3 {
 				t.Errorf("look %d: %s after %d", i, o.Status, len(o.Attempts))
 			}
 		}
 		for _, tool := range []string{"pay", "look"} {
-			if o := w.do(msg{tool: tool, run: "r", key: "good", body: `{"good":1}`}); o.Status != schemas.Succeeded {
+			if o := w.Do(worldtest.Msg{Tool: tool, Run: "r", Key: "good", Body: `{"good":1}`}); o.Status != schemas.Succeeded {
 				t.Errorf("%s: %s", tool, o.Status)
 			}
-			if d := ask[control.ToolDetail](w, control.VerbToolShow, control.ToolQuery{Tool: tool}); d.Running != 0 {
+			if d := worldtest.Ask[control.ToolDetail](w, control.VerbToolShow, control.ToolQuery{Tool: tool}); d.Running != 0 {
 				t.Errorf("%s: %d slots taken", tool, d.Running)
 			}
 		}
-		for _, l := range w.lettersOf("") {
-			d := ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: l.ID})
+		for _, l := range w.LettersOf("") {
+			d := worldtest.Ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: l.ID})
 			if text := fmt.Sprintf("%+v %+v", d, d.Outcome); strings.Contains(text, "goroutine") || strings.Contains(text, "doom") {
 				t.Errorf("the letter shows the stack: %s", text)
 			}
@@ -273,7 +274,7 @@ func TestB70APanicCostsAnAttemptAndNoSlot(t *testing.T) {
 		if !strings.Contains(log.String(), "payload of doom") || !strings.Contains(log.String(), "scenario_b_hostile_test.go") {
 			t.Error("the log does not show the panic and its stack")
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -314,29 +315,29 @@ func TestB93SecretsAreNowhereToBeFound(t *testing.T) {
 	}))
 	defer srv.Close()
 	var log lockedBuffer
-	w := newWorld(t, fmt.Sprintf(`  leaky: { http: { url: "%s/?token=${TOLLGATE_TEST_QUERY}", headers: { Authorization: "Bearer ${TOLLGATE_TEST_TOKEN}", X-Api-Key: "${TOLLGATE_TEST_KEY}" } }, effect: read, dependency: free, policies: [quick] }
+	w := worldtest.New(t, fmt.Sprintf(`  leaky: { http: { url: "%s/?token=${TOLLGATE_TEST_QUERY}", headers: { Authorization: "Bearer ${TOLLGATE_TEST_TOKEN}", X-Api-Key: "${TOLLGATE_TEST_KEY}" } }, effect: read, dependency: free, policies: [quick] }
   gone: { http: { url: "http://127.0.0.1:1/?token=${TOLLGATE_TEST_QUERY}", headers: { Authorization: "Bearer ${TOLLGATE_TEST_TOKEN}" } }, effect: read, dependency: free, policies: [quick] }
 `, srv.URL)+free, nil)
-	w.stop()
-	w.log = &log
-	w.start()
-	stray, err := w.nc.SubscribeSync("tollgate.>")
+	w.Stop()
+	w.Log = &log
+	w.Start()
+	stray, err := w.NC.SubscribeSync("tollgate.>")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range []string{"leaky", "gone"} {
-		m := msg{tool: tool, run: "r", key: "k"}
-		if o := w.do(m); o.Status != schemas.Exhausted {
+		m := worldtest.Msg{Tool: tool, Run: "r", Key: "k"}
+		if o := w.Do(m); o.Status != schemas.Exhausted {
 			t.Errorf("%s: %s %s", tool, o.Status, o.Code())
 		}
 		time.Sleep(100 * time.Millisecond)
-		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: callID(m), ReplayOptions: deadletter.ReplayOptions{Why: "test"}})
-		w.outcome(m, 20*time.Second, 1)
-		ask[map[string]any](w, control.VerbCallShow, control.IDQuery{ID: callID(m)})
-		ask[map[string]any](w, control.VerbLetterShow, control.IDQuery{ID: callID(m)})
+		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: worldtest.CallID(m), ReplayOptions: deadletter.ReplayOptions{Why: "test"}})
+		w.Outcome(m, 20*time.Second, 1)
+		worldtest.Ask[map[string]any](w, control.VerbCallShow, control.IDQuery{ID: worldtest.CallID(m)})
+		worldtest.Ask[map[string]any](w, control.VerbLetterShow, control.IDQuery{ID: worldtest.CallID(m)})
 	}
-	ask[map[string]any](w, control.VerbToolsList, control.Empty{})
-	ask[map[string]any](w, control.VerbStatus, control.Empty{})
+	worldtest.Ask[map[string]any](w, control.VerbToolsList, control.Empty{})
+	worldtest.Ask[map[string]any](w, control.VerbStatus, control.Empty{})
 	time.Sleep(200 * time.Millisecond)
 	if authorised != 8 {
 		t.Errorf("%d of 8 requests carried the secrets, the replay's included", authorised)
@@ -353,7 +354,7 @@ func TestB93SecretsAreNowhereToBeFound(t *testing.T) {
 	}
 	// the answers of the control service go to inboxes: ask once more, in the open
 	for _, verb := range []string{control.VerbToolsList, control.VerbStatus, control.VerbLetterList, control.VerbCallsList} {
-		r, err := w.nc.Request("tollgate.ctl."+verb, []byte("{}"), 5*time.Second)
+		r, err := w.NC.Request("tollgate.ctl."+verb, []byte("{}"), 5*time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +362,7 @@ func TestB93SecretsAreNowhereToBeFound(t *testing.T) {
 	}
 	for _, tool := range []string{"leaky", "gone"} {
 		for _, verb := range []string{control.VerbCallShow, control.VerbLetterShow} {
-			r, err := w.nc.Request("tollgate.ctl."+verb, []byte(`{"id":"`+callID(msg{tool: tool, run: "r", key: "k"})+`"}`), 5*time.Second)
+			r, err := w.NC.Request("tollgate.ctl."+verb, []byte(`{"id":"`+worldtest.CallID(worldtest.Msg{Tool: tool, Run: "r", Key: "k"})+`"}`), 5*time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -377,7 +378,7 @@ func TestB93SecretsAreNowhereToBeFound(t *testing.T) {
 			t.Errorf("%s is in %q", secret, all.String()[max(0, i-200):i+len(secret)])
 		}
 	}
-	w.verify()
+	w.Verify()
 }
 
 // A header in which a server speaks to its clients, on a message without a body,
@@ -389,26 +390,26 @@ func TestAMessageThatLooksLikeTheServersWordIsSettled(t *testing.T) {
 		for _, status := range []string{"100", "404", "408", "409", "503"} {
 			n := nats.NewMsg("tollgate.calls.default.look.up")
 			n.Header.Set("Status", status)
-			if _, err := w.js.PublishMsg(t.Context(), n); err != nil {
+			if _, err := w.JS.PublishMsg(t.Context(), n); err != nil {
 				t.Fatal(err)
 			}
-			dead := msg{lane: schemas.Jobs, tool: "look.busy", run: "r", key: status, header: map[string]string{"Status": status}}
-			w.publish(dead)
-			w.outcome(dead, 30*time.Minute)
+			dead := worldtest.Msg{Lane: schemas.Jobs, Tool: "look.busy", Run: "r", Key: status, Header: map[string]string{"Status": status}}
+			w.Publish(dead)
+			w.Outcome(dead, 30*time.Minute)
 		}
-		m := msg{tool: "look.up", run: "r", key: "behind"}
-		w.publish(m)
-		if o := w.outcome(m, 5*time.Second); o.Status != schemas.Succeeded {
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "behind"}
+		w.Publish(m)
+		if o := w.Outcome(m, 5*time.Second); o.Status != schemas.Succeeded {
 			t.Errorf("behind them: %s", o.Status)
 		}
-		if p := ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{}); p.Total != 10 {
+		if p := worldtest.Ask[deadletter.Page](w, control.VerbLetterList, deadletter.Filter{}); p.Total != 10 {
 			t.Errorf("%d letters listed, want five malformed and five exhausted", p.Total)
 		}
 		time.Sleep(time.Minute)
-		if n := w.onStream("TOLLGATE_CALLS", ">"); n != 0 {
+		if n := w.Messages("TOLLGATE_CALLS", ">"); n != 0 {
 			t.Errorf("%d messages are left on the lane", n)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -417,22 +418,22 @@ func TestAMessageThatLooksLikeTheServersWordIsSettled(t *testing.T) {
 func TestAnyByteInAHeaderSurvivesTheLedger(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		waiting := msg{tool: "look.busy", run: "r", key: "w", header: map[string]string{"X-Own": "x\xff", schemas.HeaderPolicy: "slow"}}
-		w.publish(waiting)
-		for s.n() == 0 {
+		waiting := worldtest.Msg{Tool: "look.busy", Run: "r", Key: "w", Header: map[string]string{"X-Own": "x\xff", schemas.HeaderPolicy: "slow"}}
+		w.Publish(waiting)
+		for s.N() == 0 {
 			time.Sleep(10 * time.Millisecond)
 		}
-		w.crash()
-		w.start()
-		o := w.outcome(waiting, time.Minute)
-		l := ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: o.Call})
+		w.Crash()
+		w.Start()
+		o := w.Outcome(waiting, time.Minute)
+		l := worldtest.Ask[schemas.Letter](w, control.VerbLetterShow, control.IDQuery{ID: o.Call})
 		if o.Status != schemas.Exhausted || len(o.Attempts) != 4 || l.State != schemas.LetterActive {
 			t.Errorf("%s after %d attempts, letter %+v", o.Status, len(o.Attempts), l)
 		}
-		bad := msg{tool: "look.up", run: "r", key: "t", header: map[string]string{schemas.HeaderToolCallID: "x\xff"}}
-		if o := w.do(bad); o.Code() != schemas.CodeMalformed {
+		bad := worldtest.Msg{Tool: "look.up", Run: "r", Key: "t", Header: map[string]string{schemas.HeaderToolCallID: "x\xff"}}
+		if o := w.Do(bad); o.Code() != schemas.CodeMalformed {
 			t.Errorf("a tool call ID that no JSON can carry: %s %s", o.Status, o.Code())
 		}
-		w.verify()
+		w.Verify()
 	})
 }

@@ -11,45 +11,28 @@ import (
 	"tollgate/deadletter"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
 
-// audits returns the actions on the audit stream, in order.
-func (w *world) audits() []string {
-	w.t.Helper()
-	st, err := w.js.Stream(context.Background(), "TOLLGATE_AUDIT")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var actions []string
-	for seq := uint64(1); seq <= st.CachedInfo().State.LastSeq; seq++ {
-		raw, err := st.GetMsg(context.Background(), seq)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		actions = append(actions, raw.Subject[strings.LastIndexByte(raw.Subject, '.')+1:])
-	}
-	return actions
-}
-
 // unknownWorld has one write that never answers, until told to.
-func unknownWorld(t *testing.T) (w *world, s *seen, m msg, letter string) {
-	s = &seen{}
-	w = newWorld(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
-		if s.add(in) == 1 {
+func unknownWorld(t *testing.T) (w *worldtest.World, s *worldtest.Seen, m worldtest.Msg, letter string) {
+	s = &worldtest.Seen{}
+	w = worldtest.New(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
+		if s.Add(in) == 1 {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		return map[string]any{"paid": in.Generation}, nil
 	}})
-	m = msg{tool: "pay.never", run: "r", key: "k", body: `{"cents": 500}`}
-	w.publish(m)
-	if o := w.outcome(m, 10*time.Second); o.Status != schemas.UnknownOutcome {
+	m = worldtest.Msg{Tool: "pay.never", Run: "r", Key: "k", Body: `{"cents": 500}`}
+	w.Publish(m)
+	if o := w.Outcome(m, 10*time.Second); o.Status != schemas.UnknownOutcome {
 		t.Fatalf("%s", o.Status)
 	}
 	time.Sleep(100 * time.Millisecond)
-	return w, s, m, w.lettersOf("r")[0].ID
+	return w, s, m, w.LettersOf("r")[0].ID
 }
 
 // I10, I14: an operator says that it happened: the result is stored, published and
@@ -58,27 +41,27 @@ func TestResolveHappenedStoresTheResultAndDispatchesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s, m, id := unknownWorld(t)
 		q := control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Happened, Result: json.RawMessage(`{"paid":true}`), Why: "seen in the bank"}}
-		ask[control.Done](w, control.VerbResolve, q)
-		o := w.outcome(m, 5*time.Second, 1)
+		worldtest.Ask[control.Done](w, control.VerbResolve, q)
+		o := w.Outcome(m, 5*time.Second, 1)
 		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":true}` || o.NextAction != schemas.Return || o.Error != nil {
 			t.Errorf("outcome %+v", o)
 		}
-		if again := w.do(m); !again.Repeated || again.ID != o.ID || s.n() != 1 {
-			t.Errorf("asked again: %+v, %d executed", again, s.n())
+		if again := w.Do(m); !again.Repeated || again.ID != o.ID || s.N() != 1 {
+			t.Errorf("asked again: %+v, %d executed", again, s.N())
 		}
-		if p := w.problem(control.VerbResolve, q); p.Code != 409 {
+		if p := w.Refused(control.VerbResolve, q); p.Code != 409 {
 			t.Errorf("resolved twice: %+v", p)
 		}
-		if l := w.lettersOf("r"); len(l) != 0 {
+		if l := w.LettersOf("r"); len(l) != 0 {
 			t.Errorf("still active: %+v", l)
 		}
-		if a, e := w.account("r"); a != 1 || e != 1 {
+		if a, e := w.Account("r"); a != 1 || e != 1 {
 			t.Errorf("charged %d and %d", a, e)
 		}
-		if got := w.audits(); len(got) != 1 || got[0] != "resolve" {
+		if got := w.Audits(); len(got) != 1 || got[0] != "resolve" {
 			t.Errorf("audit %v", got)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -87,26 +70,26 @@ func TestResolveHappenedStoresTheResultAndDispatchesNothing(t *testing.T) {
 func TestResolveDidNotHappenMakesTheLetterReplayable(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s, m, id := unknownWorld(t)
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 || !strings.Contains(p.Try, "resolve") {
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 || !strings.Contains(p.Try, "resolve") {
 			t.Errorf("an unknown outcome was replayed: %+v", p)
 		}
-		ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.DidNotHappen}})
+		worldtest.Ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.DidNotHappen}})
 		time.Sleep(10 * time.Second)
-		if s.n() != 1 || w.stored(m).Generation != 0 {
-			t.Errorf("resolving dispatched: %d", s.n())
+		if s.N() != 1 || w.Stored(m).Generation != 0 {
+			t.Errorf("resolving dispatched: %d", s.N())
 		}
-		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: id})
-		o := w.outcome(m, 10*time.Second, 1)
-		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":1}` || s.n() != 2 || s.calls[0].Key != s.calls[1].Key || string(s.calls[1].Arguments) != m.body {
-			t.Errorf("replayed: %s %s, %d executed", o.Status, o.Structured, s.n())
+		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: id})
+		o := w.Outcome(m, 10*time.Second, 1)
+		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":1}` || s.N() != 2 || s.Calls[0].Key != s.Calls[1].Key || string(s.Calls[1].Arguments) != m.Body {
+			t.Errorf("replayed: %s %s, %d executed", o.Status, o.Structured, s.N())
 		}
-		if a, e := w.account("r"); a != 2 || e != 2 {
+		if a, e := w.Account("r"); a != 2 || e != 2 {
 			t.Errorf("charged %d and %d", a, e)
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replayed twice: %+v", p)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -114,21 +97,21 @@ func TestResolveDidNotHappenMakesTheLetterReplayable(t *testing.T) {
 func TestResolveUndeterminedKeepsTheLetter(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s, m, id := unknownWorld(t)
-		ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Undetermined, Why: "bank is closed"}})
-		l := w.lettersOf("r")
+		worldtest.Ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Undetermined, Why: "bank is closed"}})
+		l := w.LettersOf("r")
 		if len(l) != 1 || l[0].State != schemas.LetterActive || !strings.Contains(l[0].Note, "bank is closed") {
 			t.Errorf("letters %+v", l)
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replay: %+v", p)
 		}
-		if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: "maybe"}}); p.Code != 409 {
+		if p := w.Refused(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: "maybe"}}); p.Code != 409 {
 			t.Errorf("no verdict: %+v", p)
 		}
-		if o := w.stored(m); o.Status != schemas.UnknownOutcome || s.n() != 1 {
-			t.Errorf("%s, %d executed", o.Status, s.n())
+		if o := w.Stored(m); o.Status != schemas.UnknownOutcome || s.N() != 1 {
+			t.Errorf("%s, %d executed", o.Status, s.N())
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -137,38 +120,38 @@ func TestResolveUndeterminedKeepsTheLetter(t *testing.T) {
 func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		w.publish(msg{tool: "look.up", run: "r", key: "bad key", body: `{"a":1}`})
+		w.Publish(worldtest.Msg{Tool: "look.up", Run: "r", Key: "bad key", Body: `{"a":1}`})
 		time.Sleep(time.Second)
-		l := w.lettersOf("")
+		l := w.LettersOf("")
 		if len(l) != 1 || l[0].Reason != schemas.ReasonMalformed {
 			t.Fatalf("letters %+v", l)
 		}
 		id := l[0].ID
 		for _, v := range []deadletter.Verdict{deadletter.Happened, deadletter.DidNotHappen} {
-			if p := w.problem(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: v}}); p.Code != 409 {
+			if p := w.Refused(control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: v}}); p.Code != 409 {
 				t.Errorf("%s: %+v", v, p)
 			}
 		}
-		ask[control.Done](w, control.VerbDiscard, control.LetterQuery{ID: id, Why: "a typo"})
-		if l := w.lettersOf(""); len(l) != 0 {
+		worldtest.Ask[control.Done](w, control.VerbDiscard, control.LetterQuery{ID: id, Why: "a typo"})
+		if l := w.LettersOf(""); len(l) != 0 {
 			t.Errorf("discarded: %+v", l)
 		}
-		if p := w.problem(control.VerbDiscard, control.LetterQuery{ID: id}); p.Code != 409 {
+		if p := w.Refused(control.VerbDiscard, control.LetterQuery{ID: id}); p.Code != 409 {
 			t.Errorf("discarded twice: %+v", p)
 		}
-		w.stop()
-		w.start()
-		ask[control.Done](w, control.VerbRestore, control.LetterQuery{ID: id})
-		if l := w.lettersOf(""); len(l) != 1 || l[0].State != schemas.LetterActive {
+		w.Stop()
+		w.Start()
+		worldtest.Ask[control.Done](w, control.VerbRestore, control.LetterQuery{ID: id})
+		if l := w.LettersOf(""); len(l) != 1 || l[0].State != schemas.LetterActive {
 			t.Errorf("restored: %+v", l)
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replay: %+v", p)
 		}
-		if got := strings.Join(w.audits(), " "); got != "discard restore" || s.n() != 0 {
-			t.Errorf("audit %s, %d executed", got, s.n())
+		if got := strings.Join(w.Audits(), " "); got != "discard restore" || s.N() != 0 {
+			t.Errorf("audit %s, %d executed", got, s.N())
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -176,41 +159,41 @@ func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
 // key and bytes, and its outcome is the call's.
 func TestAReplayIntoAnotherRunIsPaidThere(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, `  send.mail: { function: mail, effect: write, retry_safety: idempotent, dependency: free, policies: [quick] }
+		var s worldtest.Seen
+		w := worldtest.New(t, `  send.mail: { function: mail, effect: write, retry_safety: idempotent, dependency: free, policies: [quick] }
 `+free, map[string]function.Func{"mail": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-			if s.add(in) <= 5 { // all of generation 0 and the first of generation 1
+			if s.Add(in) <= 5 { // all of generation 0 and the first of generation 1
 				return nil, function.Transient("BUSY", "busy", time.Second)
 			}
 			return "sent", nil
 		}})
 		limits := map[string]string{schemas.HeaderRunAttempts: "4", schemas.HeaderRunSideEffects: "4"}
-		m := msg{tool: "send.mail", run: "r/child", key: "k", body: `{"to":"a"}`, header: limits}
-		first := w.do(m)
+		m := worldtest.Msg{Tool: "send.mail", Run: "r/child", Key: "k", Body: `{"to":"a"}`, Header: limits}
+		first := w.Do(m)
 		if first.Status != schemas.Exhausted {
 			t.Fatalf("%s %s", first.Status, first.Code())
 		}
-		if p := w.problem(control.VerbReplay, control.ReplayQuery{ID: first.Call}); p.Code != 409 || !strings.Contains(p.Try, "--new-run") {
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: first.Call}); p.Code != 409 || !strings.Contains(p.Try, "--new-run") {
 			t.Errorf("a run without budget paid: %+v", p)
 		}
-		ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{NewRun: "ops/repair", Why: "test"}})
-		o := w.outcome(m, 20*time.Second, 1)
-		if o.Status != schemas.Succeeded || len(s.calls) != 6 || o.Run != "ops/repair" {
-			t.Errorf("%s %s in run %s after %d executions", o.Status, o.Code(), o.Run, s.n())
+		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: first.Call, ReplayOptions: deadletter.ReplayOptions{NewRun: "ops/repair", Why: "test"}})
+		o := w.Outcome(m, 20*time.Second, 1)
+		if o.Status != schemas.Succeeded || len(s.Calls) != 6 || o.Run != "ops/repair" {
+			t.Errorf("%s %s in run %s after %d executions", o.Status, o.Code(), o.Run, s.N())
 		}
-		for _, c := range s.calls {
-			if c.Key != first.Call || string(c.Arguments) != m.body {
+		for _, c := range s.Calls {
+			if c.Key != first.Call || string(c.Arguments) != m.Body {
 				t.Errorf("I7: %+v", c)
 			}
 		}
 		for path, want := range map[string]int{"r": 4, "r/child": 4, "ops": 2, "ops/repair": 2} {
-			if a, e := w.account(path); a != want || e != want {
+			if a, e := w.Account(path); a != want || e != want {
 				t.Errorf("%s: charged %d and %d, want %d", path, a, e, want)
 			}
 		}
-		if again := w.do(m); !again.Repeated || again.ID != o.ID || s.n() != 6 {
+		if again := w.Do(m); !again.Repeated || again.ID != o.ID || s.N() != 6 {
 			t.Errorf("asked again under the old run: %+v", again)
 		}
-		w.verify()
+		w.Verify()
 	})
 }

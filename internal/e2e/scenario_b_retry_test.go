@@ -18,6 +18,7 @@ import (
 	"tollgate/control"
 	"tollgate/dispatcher"
 	"tollgate/internal/natstest"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
@@ -46,14 +47,14 @@ func TestB38RetryAfterIsAFloorOrIgnored(t *testing.T) {
 	for i, v := range append(slices.Clone(usable), absent...) {
 		fmt.Fprintf(&tools, "  t%d: { http: { url: \"%s/?v=%s\" }, effect: read, dependency: free, policies: [slow] }\n", i, srv.URL, v)
 	}
-	w := newWorld(t, tools.String()+free, nil)
+	w := worldtest.New(t, tools.String()+free, nil)
 	for i := range len(usable) + len(absent) {
-		m := msg{tool: "t" + strconv.Itoa(i), run: "r", key: "k", deadline: time.Hour}
-		w.publish(m)
+		m := worldtest.Msg{Tool: "t" + strconv.Itoa(i), Run: "r", Key: "k", Deadline: time.Hour}
+		w.Publish(m)
 		var first schemas.Attempt
 		for end := time.Now().Add(5 * time.Second); first.Decision == ""; time.Sleep(5 * time.Millisecond) {
 			var d control.CallDetail
-			if w.ctl.Ask(t.Context(), control.VerbCallShow, control.IDQuery{ID: callID(m)}, &d) == nil && len(d.Timeline) > 0 {
+			if w.Ctl.Ask(t.Context(), control.VerbCallShow, control.IDQuery{ID: worldtest.CallID(m)}, &d) == nil && len(d.Timeline) > 0 {
 				first = d.Timeline[0]
 			}
 			if time.Now().After(end) {
@@ -75,59 +76,59 @@ func TestB38RetryAfterIsAFloorOrIgnored(t *testing.T) {
 // in full, without a slot.
 func TestB40AStatedWaitIsNeitherShortenedNorSleptThrough(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, "  look: { function: look, effect: read, concurrency: 1, dependency: free, policies: [quick, many] }\n"+free,
+		var s worldtest.Seen
+		w := worldtest.New(t, "  look: { function: look, effect: read, concurrency: 1, dependency: free, policies: [quick, many] }\n"+free,
 			map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-				if s.add(in); strings.HasPrefix(in.Run, "fine") || in.Attempt > 1 {
+				if s.Add(in); strings.HasPrefix(in.Run, "fine") || in.Attempt > 1 {
 					return "ok", nil
 				}
 				return nil, function.Transient("RATE_LIMITED", "too many requests", time.Hour)
 			}})
 		start := time.Now()
-		o := w.do(msg{tool: "look", run: "short", key: "k"})
+		o := w.Do(worldtest.Msg{Tool: "look", Run: "short", Key: "k"})
 		if o.Status != schemas.Exhausted || o.Code() != schemas.CodeDoesNotFit || time.Since(start) > time.Second ||
 			o.Error.LastFailure == nil || o.Error.LastFailure.Code != "RATE_LIMITED" || *o.Error.LastFailure.RetryAfterMS != 3600_000 {
 			t.Errorf("short: %s %+v after %s", o.Status, o.Error, time.Since(start))
 		}
-		if l := w.lettersOf("short"); len(l) != 1 || l[0].Reason != schemas.ReasonExhaustedElapsedTime {
+		if l := w.LettersOf("short"); len(l) != 1 || l[0].Reason != schemas.ReasonExhaustedElapsedTime {
 			t.Errorf("letters %+v", l)
 		}
 		long := map[string]string{schemas.HeaderPolicy: "many"}
-		if o := w.do(msg{tool: "look", run: "long", key: "k", deadline: 2 * time.Hour, header: long}); o.Status != schemas.Unavailable || o.Code() != schemas.CodeWaitTooLong {
+		if o := w.Do(worldtest.Msg{Tool: "look", Run: "long", Key: "k", Deadline: 2 * time.Hour, Header: long}); o.Status != schemas.Unavailable || o.Code() != schemas.CodeWaitTooLong {
 			t.Errorf("long: %s %s", o.Status, o.Code())
 		}
-		job := msg{lane: schemas.Jobs, tool: "look", run: "job", key: "k", deadline: 2 * time.Hour, header: long}
-		w.publish(job)
+		job := worldtest.Msg{Lane: schemas.Jobs, Tool: "look", Run: "job", Key: "k", Deadline: 2 * time.Hour, Header: long}
+		w.Publish(job)
 		time.Sleep(10 * time.Second)
 		start = time.Now()
-		if o := w.do(msg{tool: "look", run: "fine", key: "k"}); o.Status != schemas.Succeeded || time.Since(start) > time.Second {
+		if o := w.Do(worldtest.Msg{Tool: "look", Run: "fine", Key: "k"}); o.Status != schemas.Succeeded || time.Since(start) > time.Second {
 			t.Errorf("the only slot is held by a wait: %s after %s", o.Status, time.Since(start))
 		}
-		at := len(s.at)
+		at := len(s.At)
 		time.Sleep(59 * time.Minute)
-		if s.n() != at {
+		if s.N() != at {
 			t.Error("the stated wait was shortened")
 		}
 		time.Sleep(12*time.Minute + 30*time.Second)
-		if o := w.outcome(job, 10*time.Second); o.Status != schemas.Succeeded || o.Budget.ElapsedMS.Used < 3600_000 {
+		if o := w.Outcome(job, 10*time.Second); o.Status != schemas.Succeeded || o.Budget.ElapsedMS.Used < 3600_000 {
 			t.Errorf("job: %s, elapsed %+v", o.Status, o.Budget.ElapsedMS)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
 // B41: what failed together does not come back together.
 func TestB41DelaysAreSpreadOverTheirRange(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, "  look: { function: look, effect: read, concurrency: 200, dependency: free, policies: [slow] }\n"+free,
+		var s worldtest.Seen
+		w := worldtest.New(t, "  look: { function: look, effect: read, concurrency: 200, dependency: free, policies: [slow] }\n"+free,
 			map[string]function.Func{"look": failsFirst(&s, 200, 0)})
 		for i := range 200 {
-			w.publish(msg{tool: "look", run: "r" + strconv.Itoa(i), key: "k", deadline: time.Hour})
+			w.Publish(worldtest.Msg{Tool: "look", Run: "r" + strconv.Itoa(i), Key: "k", Deadline: time.Hour})
 		}
 		slots, total := map[int64]int{}, time.Duration(0)
 		for i := range 200 {
-			o := w.outcome(msg{tool: "look", run: "r" + strconv.Itoa(i), key: "k"}, time.Minute)
+			o := w.Outcome(worldtest.Msg{Tool: "look", Run: "r" + strconv.Itoa(i), Key: "k"}, time.Minute)
 			if o.Status != schemas.Succeeded || len(o.Attempts) != 2 {
 				t.Fatalf("%s after %d attempts", o.Status, len(o.Attempts))
 			}
@@ -155,30 +156,30 @@ func TestB41DelaysAreSpreadOverTheirRange(t *testing.T) {
 // B42, I6: an outage of 400 ms costs at most two repeats, none sooner than stated.
 func TestB42AShortOutageDoesNotBurnTheAttempts(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
+		var s worldtest.Seen
 		up := time.Now().Add(time.Hour)
-		w := newWorld(t, "  look: { function: look, effect: read, policies: [quick] }\n", map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {
-			if s.add(in); time.Now().Before(up) {
+		w := worldtest.New(t, "  look: { function: look, effect: read, policies: [quick] }\n", map[string]function.Func{"look": func(_ context.Context, in dispatcher.Invocation) (any, error) {
+			if s.Add(in); time.Now().Before(up) {
 				return nil, function.Transient("DOWN", "down", 300*time.Millisecond)
 			}
 			return "ok", nil
 		}})
 		up = time.Now().Add(400 * time.Millisecond)
-		m := msg{tool: "look", run: "r", key: "k"}
-		w.publish(m)
-		o := w.outcome(m, 10*time.Second)
-		if o.Status != schemas.Succeeded || s.n() > 3 {
-			t.Errorf("%s after %d executions", o.Status, s.n())
+		m := worldtest.Msg{Tool: "look", Run: "r", Key: "k"}
+		w.Publish(m)
+		o := w.Outcome(m, 10*time.Second)
+		if o.Status != schemas.Succeeded || s.N() > 3 {
+			t.Errorf("%s after %d executions", o.Status, s.N())
 		}
-		for i := 1; i < s.n(); i++ {
-			if gap := s.at[i].Sub(s.at[i-1]); gap < 300*time.Millisecond {
+		for i := 1; i < s.N(); i++ {
+			if gap := s.At[i].Sub(s.At[i-1]); gap < 300*time.Millisecond {
 				t.Errorf("%s between executions %d and %d", gap, i, i+1)
 			}
 		}
-		if l := w.lettersOf(""); len(l) != 0 {
+		if l := w.LettersOf(""); len(l) != 0 {
 			t.Errorf("letters %+v", l)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -192,7 +193,7 @@ func TestB43NoLayerRetriesByItself(t *testing.T) {
 	}))
 	defer srv.Close()
 	count := t.TempDir() + "/count"
-	w := newWorld(t, fmt.Sprintf(`  over.http: { http: { url: %q }, effect: read, dependency: free, policies: [quick] }
+	w := worldtest.New(t, fmt.Sprintf(`  over.http: { http: { url: %q }, effect: read, dependency: free, policies: [quick] }
   over.nats: { nats: { subject: svc.busy }, effect: read, dependency: free, policies: [quick] }
   over.exec: { exec: { command: [/bin/sh, -c, 'echo x >> "$0"; exit 75', %q] }, effect: read, dependency: free, policies: [quick] }
   over.go: { function: busy, effect: read, dependency: free, policies: [quick] }
@@ -200,27 +201,27 @@ func TestB43NoLayerRetriesByItself(t *testing.T) {
 		called.Add(1)
 		return nil, function.Transient("BUSY", "busy", 0)
 	}})
-	if _, err := w.nc.Subscribe("svc.busy", func(m *nats.Msg) {
+	if _, err := w.NC.Subscribe("svc.busy", func(m *nats.Msg) {
 		asked.Add(1)
 		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{schemas.HeaderServiceError: {"busy"}, schemas.HeaderServiceErrorCode: {"503"}}})
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var calls []msg
+	var calls []worldtest.Msg
 	for _, kind := range []string{"http", "nats", "exec", "go"} {
-		m := msg{tool: "over." + kind, run: kind, key: "k"}
-		w.publish(m)
+		m := worldtest.Msg{Tool: "over." + kind, Run: kind, Key: "k"}
+		w.Publish(m)
 		calls = append(calls, m)
 	}
 	seen := map[string]func() int64{"http": requests.Load, "nats": asked.Load, "go": called.Load, "exec": func() int64 { return lines(t, count) }}
 	for _, m := range calls {
-		o := w.outcome(m, 20*time.Second)
-		n, _ := w.account(m.run)
-		if got := seen[m.run](); o.Status != schemas.Exhausted || o.Code() != schemas.CodeCallAttempts || got != 4 || n != 4 || len(o.Attempts) != 4 {
-			t.Errorf("%s: %s %s, %d requests, %d charged, attempts %+v", m.run, o.Status, o.Code(), got, n, o.Attempts)
+		o := w.Outcome(m, 20*time.Second)
+		n, _ := w.Account(m.Run)
+		if got := seen[m.Run](); o.Status != schemas.Exhausted || o.Code() != schemas.CodeCallAttempts || got != 4 || n != 4 || len(o.Attempts) != 4 {
+			t.Errorf("%s: %s %s, %d requests, %d charged, attempts %+v", m.Run, o.Status, o.Code(), got, n, o.Attempts)
 		}
 	}
-	w.verify()
+	w.Verify()
 }
 
 func lines(t *testing.T, file string) int64 {

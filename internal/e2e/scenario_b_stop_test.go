@@ -15,14 +15,15 @@ import (
 	"tollgate/internal/app"
 	"tollgate/internal/natstest"
 	"tollgate/internal/owner"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
 )
 
 // timedStop stops the dispatcher and says how long that took.
-func (w *world) timedStop() time.Duration {
+func timedStop(w *worldtest.World) time.Duration {
 	start := time.Now()
-	w.stop()
+	w.Stop()
 	return time.Since(start)
 }
 
@@ -34,48 +35,48 @@ const stopTools = `  work: { function: work, effect: read, concurrency: 2, polic
 // over when the last call is.
 func TestB72AStopFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, stopTools, map[string]function.Func{"work": sleeps(&s, 2500*time.Millisecond)})
-		var calls []msg
+		var s worldtest.Seen
+		w := worldtest.New(t, stopTools, map[string]function.Func{"work": sleeps(&s, 2500*time.Millisecond)})
+		var calls []worldtest.Msg
 		for i := range 8 {
-			m := msg{tool: "work", run: "r", key: strconv.Itoa(i), deadline: time.Hour}
-			w.publish(m)
+			m := worldtest.Msg{Tool: "work", Run: "r", Key: strconv.Itoa(i), Deadline: time.Hour}
+			w.Publish(m)
 			calls = append(calls, m)
 		}
 		time.Sleep(time.Second)
-		if s.n() != 2 {
-			t.Fatalf("%d running", s.n())
+		if s.N() != 2 {
+			t.Fatalf("%d running", s.N())
 		}
-		if d := w.timedStop(); d > 2*time.Second {
+		if d := timedStop(w); d > 2*time.Second {
 			t.Errorf("the stop took %s", d)
 		}
 		done := 0
 		for _, m := range calls {
-			if o := w.stored(m); o != nil && o.Status == schemas.Succeeded {
+			if o := w.Stored(m); o != nil && o.Status == schemas.Succeeded {
 				done++
 			}
 		}
-		c, err := w.js.Consumer(t.Context(), "TOLLGATE_CALLS", "calls-work")
+		c, err := w.JS.Consumer(t.Context(), "TOLLGATE_CALLS", "calls-work")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending); done != 2 || s.n() != 2 || left != 6 {
-			t.Errorf("%d outcomes, %d executed, %d left to deliver", done, s.n(), left)
+		if left := c.CachedInfo().NumPending + uint64(c.CachedInfo().NumAckPending); done != 2 || s.N() != 2 || left != 6 {
+			t.Errorf("%d outcomes, %d executed, %d left to deliver", done, s.N(), left)
 		}
-		w.start()
+		w.Start()
 		time.Sleep(100 * time.Millisecond) // long before any acknowledgement would be missed
-		if s.n() != 4 {
-			t.Errorf("%d executed right after the restart", s.n())
+		if s.N() != 4 {
+			t.Errorf("%d executed right after the restart", s.N())
 		}
 		for _, m := range calls {
-			if o := w.outcome(m, 15*time.Second); o.Status != schemas.Succeeded || len(o.Attempts) != 1 {
-				t.Errorf("%s: %s, attempts %+v", m.key, o.Status, o.Attempts)
+			if o := w.Outcome(m, 15*time.Second); o.Status != schemas.Succeeded || len(o.Attempts) != 1 {
+				t.Errorf("%s: %s, attempts %+v", m.Key, o.Status, o.Attempts)
 			}
 		}
-		if n, _ := w.account("r"); n != 8 || s.n() != 8 {
-			t.Errorf("charged %d, executed %d", n, s.n())
+		if n, _ := w.Account("r"); n != 8 || s.N() != 8 {
+			t.Errorf("charged %d, executed %d", n, s.N())
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -83,16 +84,16 @@ func TestB72AStopFinishesWhatRunsAndHandsBackTheRest(t *testing.T) {
 // are told that theirs goes on, and those not yet admitted that it was not.
 func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, `  busy: { function: busy, effect: read, policies: [slow] }
+		var s worldtest.Seen
+		w := worldtest.New(t, `  busy: { function: busy, effect: read, policies: [slow] }
   work: { function: work, effect: read, concurrency: 1, policies: [slow] }
-`, map[string]function.Func{"busy": failsFirst(&s, 1, 5*time.Minute), "work": sleeps(&seen{}, 2500*time.Millisecond)})
+`, map[string]function.Func{"busy": failsFirst(&s, 1, 5*time.Minute), "work": sleeps(&worldtest.Seen{}, 2500*time.Millisecond)})
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		got := map[string]string{}
 		call := func(tool, key string) {
 			wg.Go(func() {
-				o := w.do(msg{tool: tool, run: "r", key: key, deadline: time.Hour})
+				o := w.Do(worldtest.Msg{Tool: tool, Run: "r", Key: key, Deadline: time.Hour})
 				mu.Lock()
 				defer mu.Unlock()
 				got[key] = strings.TrimSpace(string(o.Status) + " " + o.Code())
@@ -102,7 +103,7 @@ func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 		call("busy", "waits")
 		call("work", "runs")
 		call("work", "queued")
-		if d := w.timedStop(); d > 3*time.Second {
+		if d := timedStop(w); d > 3*time.Second {
 			t.Errorf("the stop took %s", d)
 		}
 		wg.Wait()
@@ -112,15 +113,15 @@ func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 				t.Errorf("%s: %s, want %s", k, got[k], v)
 			}
 		}
-		w.start()
+		w.Start()
 		time.Sleep(5 * time.Minute)
-		if o := w.outcome(msg{tool: "busy", run: "r", key: "waits"}, 2*time.Minute); o.Status != schemas.Succeeded {
+		if o := w.Outcome(worldtest.Msg{Tool: "busy", Run: "r", Key: "waits"}, 2*time.Minute); o.Status != schemas.Succeeded {
 			t.Errorf("it goes on: %s", o.Status)
 		}
-		if n, _ := w.account("r"); n != 3 {
+		if n, _ := w.Account("r"); n != 3 {
 			t.Errorf("charged %d: the queued call must not be", n)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -128,11 +129,11 @@ func TestAStopAnswersTheEndpointsCallersAtOnce(t *testing.T) {
 // completes later; an unsafe write is an unknown outcome that says why.
 func TestB73AnInterruptionIsNeitherPermanentNorGuessed(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, `  look: { function: first, effect: read, policies: [patient] }
+		var s worldtest.Seen
+		w := worldtest.New(t, `  look: { function: first, effect: read, policies: [patient] }
   pay: { function: first, effect: write, policies: [patient] }
 `, map[string]function.Func{"first": func(ctx context.Context, in dispatcher.Invocation) (any, error) {
-			s.add(in)
+			s.Add(in)
 			if in.Attempt > 1 {
 				return "ok", nil
 			}
@@ -142,37 +143,37 @@ func TestB73AnInterruptionIsNeitherPermanentNorGuessed(t *testing.T) {
 			}
 			return nil, ctx.Err()
 		}})
-		w.stop()
-		w.conf = replaceOnce(t, w.conf, "limits: {", "limits: { shutdown_grace: 1s,")
-		w.start()
-		look := msg{tool: "look", run: "r", key: "1", deadline: time.Hour}
-		pay := msg{tool: "pay", run: "r", key: "2", deadline: time.Hour}
-		w.publish(look)
-		w.publish(pay)
+		w.Stop()
+		w.Config = worldtest.ReplaceOnce(t, w.Config, "limits: {", "limits: { shutdown_grace: 1s,")
+		w.Start()
+		look := worldtest.Msg{Tool: "look", Run: "r", Key: "1", Deadline: time.Hour}
+		pay := worldtest.Msg{Tool: "pay", Run: "r", Key: "2", Deadline: time.Hour}
+		w.Publish(look)
+		w.Publish(pay)
 		time.Sleep(time.Second)
-		if d := w.timedStop(); d < time.Second || d > 2*time.Second {
+		if d := timedStop(w); d < time.Second || d > 2*time.Second {
 			t.Errorf("the stop took %s", d)
 		}
-		if w.stored(look) != nil {
-			t.Errorf("look has ended: %+v", w.stored(look))
+		if w.Stored(look) != nil {
+			t.Errorf("look has ended: %+v", w.Stored(look))
 		}
-		w.start()
-		o := w.outcome(look, 20*time.Second)
+		w.Start()
+		o := w.Outcome(look, 20*time.Second)
 		if o.Status != schemas.Succeeded || len(o.Attempts) != 2 || o.Attempts[0].Code != schemas.CodeInterrupted || o.Attempts[0].Class != "transient" {
 			t.Errorf("look: %s, attempts %+v", o.Status, o.Attempts)
 		}
-		u := w.outcome(pay, 20*time.Second)
+		u := w.Outcome(pay, 20*time.Second)
 		if u.Status != schemas.UnknownOutcome || u.Code() != schemas.CodeInterrupted || u.NextAction != schemas.Reconcile || !strings.Contains(u.Error.Message, "shutdown") {
 			t.Errorf("pay: %s %+v", u.Status, u.Error)
 		}
-		l := w.lettersOf("r")
+		l := w.LettersOf("r")
 		if len(l) != 1 || l[0].Reason != schemas.ReasonUnknownOutcome || l[0].Class == "permanent" {
 			t.Errorf("letters %+v", l)
 		}
-		if s.n() != 3 {
-			t.Errorf("%d executed", s.n())
+		if s.N() != 3 {
+			t.Errorf("%d executed", s.N())
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -182,33 +183,33 @@ func TestB57ASecondDispatcherWithItsOwnLedgerIsRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
 		second := *w
-		second.conf = replaceOnce(t, w.conf, "ledger.db", "second.db")
-		_, err := app.Start(t.Context(), second.options())
+		second.Config = worldtest.ReplaceOnce(t, w.Config, "ledger.db", "second.db")
+		_, err := app.Start(t.Context(), second.Options())
 		var refused *owner.Refused
 		if !errors.As(err, &refused) {
 			t.Fatalf("the second start: %v", err)
 		}
-		if left, _ := filepath.Glob(filepath.Join(w.dir, "second*")); len(left) != 0 {
+		if left, _ := filepath.Glob(filepath.Join(w.Dir, "second*")); len(left) != 0 {
 			t.Errorf("it left %v behind", left)
 		}
 		// the owner is still served, and still the owner a term later
 		time.Sleep(30 * time.Second)
 		for i := range 3 {
-			if o := w.do(msg{tool: "look.up", run: "r", key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
+			if o := w.Do(worldtest.Msg{Tool: "look.up", Run: "r", Key: strconv.Itoa(i)}); o.Status != schemas.Succeeded {
 				t.Errorf("%s", o.Status)
 			}
 		}
-		st := ask[control.Status](w, control.VerbStatus, control.Empty{})
-		if !st.Ready || !st.Owner || st.Guarantee == "" || s.n() != 3 {
-			t.Errorf("status %+v, %d executed", st, s.n())
+		st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{})
+		if !st.Ready || !st.Owner || st.Guarantee == "" || s.N() != 3 {
+			t.Errorf("status %+v, %d executed", st, s.N())
 		}
 		// and after an orderly stop a foreign file is refused all the same
-		w.stop()
-		if _, err := app.Start(t.Context(), second.options()); !errors.As(err, &refused) {
+		w.Stop()
+		if _, err := app.Start(t.Context(), second.Options()); !errors.As(err, &refused) {
 			t.Errorf("a foreign file after the stop: %v", err)
 		}
-		w.start()
-		w.verify()
+		w.Start()
+		w.Verify()
 	})
 }
 
@@ -216,38 +217,38 @@ func TestB57ASecondDispatcherWithItsOwnLedgerIsRefused(t *testing.T) {
 // goes on by itself, each call runs once, and the running one is acknowledged.
 func TestB75PullingGoesOnAfterTheServerWasAway(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		var s seen
-		w := newWorld(t, `  work: { function: work, effect: write, concurrency: 1, policies: [patient] }
+		var s worldtest.Seen
+		w := worldtest.New(t, `  work: { function: work, effect: write, concurrency: 1, policies: [patient] }
 `, map[string]function.Func{"work": sleeps(&s, 5*time.Second)})
-		var calls []msg
+		var calls []worldtest.Msg
 		for i := range 6 {
-			m := msg{tool: "work", run: "r", key: strconv.Itoa(i), deadline: time.Hour}
-			w.publish(m)
+			m := worldtest.Msg{Tool: "work", Run: "r", Key: strconv.Itoa(i), Deadline: time.Hour}
+			w.Publish(m)
 			calls = append(calls, m)
 		}
 		time.Sleep(time.Second)
-		w.node.Restart(t, 3*time.Second)
+		w.Node.Restart(t, 3*time.Second)
 		back := time.Now()
-		for s.n() < 2 && time.Since(back) < 20*time.Second {
+		for s.N() < 2 && time.Since(back) < 20*time.Second {
 			time.Sleep(50 * time.Millisecond)
 		}
 		if d := time.Since(back); d > 10*time.Second {
 			t.Errorf("the next call started %s after the server was back", d)
 		}
 		for _, m := range calls {
-			if o := w.outcome(m, 2*time.Minute); o.Status != schemas.Succeeded || len(o.Attempts) != 1 {
-				t.Errorf("%s: %s %s, attempts %+v", m.key, o.Status, o.Code(), o.Attempts)
+			if o := w.Outcome(m, 2*time.Minute); o.Status != schemas.Succeeded || len(o.Attempts) != 1 {
+				t.Errorf("%s: %s %s, attempts %+v", m.Key, o.Status, o.Code(), o.Attempts)
 			}
 		}
 		time.Sleep(40 * time.Second)
-		if n := w.onStream("TOLLGATE_CALLS", ">"); n != 0 || s.n() != 6 {
-			t.Errorf("%d messages left, %d executed", n, s.n())
+		if n := w.Messages("TOLLGATE_CALLS", ">"); n != 0 || s.N() != 6 {
+			t.Errorf("%d messages left, %d executed", n, s.N())
 		}
-		st := ask[control.Status](w, control.VerbStatus, control.Empty{})
+		st := worldtest.Ask[control.Status](w, control.VerbStatus, control.Empty{})
 		if !st.Ready || st.Owed != 0 {
 			t.Errorf("status %+v", st)
 		}
-		w.verify()
+		w.Verify()
 	})
 }
 
@@ -255,13 +256,13 @@ func TestB75PullingGoesOnAfterTheServerWasAway(t *testing.T) {
 func TestB75ARemovedConsumerIsMadeAgain(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w, s := budgetWorld(t)
-		if err := w.js.DeleteConsumer(t.Context(), "TOLLGATE_CALLS", "calls-look=2Eup"); err != nil {
+		if err := w.JS.DeleteConsumer(t.Context(), "TOLLGATE_CALLS", "calls-look=2Eup"); err != nil {
 			t.Fatal(err)
 		}
-		m := msg{tool: "look.up", run: "r", key: "k"}
-		w.publish(m)
-		if o := w.outcome(m, 10*time.Second); o.Status != schemas.Succeeded || s.n() != 1 {
-			t.Errorf("%s, %d executed", o.Status, s.n())
+		m := worldtest.Msg{Tool: "look.up", Run: "r", Key: "k"}
+		w.Publish(m)
+		if o := w.Outcome(m, 10*time.Second); o.Status != schemas.Succeeded || s.N() != 1 {
+			t.Errorf("%s, %d executed", o.Status, s.N())
 		}
 	})
 }
