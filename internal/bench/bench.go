@@ -23,6 +23,8 @@ type Options struct {
 	PendingRetries int           // calls that wait for an attempt an hour away
 	Tool           string        // function or http; "": function
 	Via            string        // calls: the stream; do: the request/reply endpoint; "": calls
+	Payload        int           // bytes of a call's arguments; 0: as many as an example has, 80
+	Pause          time.Duration // the longest, at random, before each call that is alone in flight; 0: none
 	InFlight       int           // 0: 16 publishers, or 128 requests via do
 	Dir            string        // for the files; "": a temporary one, removed at the end
 	Rounds         int           // product and floor alternate so often; 0: 5
@@ -74,7 +76,7 @@ func (o Options) withDefaults() (Options, error) {
 	if !slices.Contains([]string{"calls", "do"}, o.Via) {
 		problems = append(problems, fmt.Errorf("calls cannot be sent via %q: want calls or do", o.Via))
 	}
-	if o.Calls < 0 || o.Sync < 0 || o.Retained < 0 || o.PendingRetries < 0 || o.InFlight < 0 || o.Rounds < 0 {
+	if o.Calls < 0 || o.Sync < 0 || o.Retained < 0 || o.PendingRetries < 0 || o.Payload < 0 || o.Pause < 0 || o.InFlight < 0 || o.Rounds < 0 {
 		problems = append(problems, errors.New("a number is negative: want 0 or more"))
 	}
 	return o, errors.Join(problems...)

@@ -77,10 +77,32 @@ func TestMeasuredCallsAreReal(t *testing.T) {
 }
 
 func TestOptionsSayWhatIsWrong(t *testing.T) {
-	for _, o := range []Options{{Tool: "exec"}, {Via: "jobs"}, {Calls: -1}, {Rounds: -1}} {
+	for _, o := range []Options{{Tool: "exec"}, {Via: "jobs"}, {Calls: -1}, {Rounds: -1}, {Payload: -1}, {Pause: -1}} {
 		if _, err := Run(t.Context(), o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
+	}
+}
+
+func TestArgumentsAreAsLongAsAskedFor(t *testing.T) {
+	for asked, want := range map[int]int{0: 80, 40: 80, 300: 300} {
+		got := Options{Payload: asked}.message("tollgate.calls", "r", 1).Data
+		if len(got) != want || !json.Valid(got) {
+			t.Errorf("asked for %d bytes: %d bytes %s", asked, len(got), got)
+		}
+	}
+}
+
+// A pause is between the calls and no part of them.
+func TestAPauseIsNotMeasured(t *testing.T) {
+	began := time.Now()
+	took, err := repeat(4, 200*time.Millisecond, func(int) error { return nil })
+	var sum time.Duration
+	for _, d := range took {
+		sum += d
+	}
+	if err != nil || len(took) != 4 || time.Since(began)-sum < time.Millisecond {
+		t.Errorf("%v of %v were measured, %v", sum, time.Since(began), err)
 	}
 }
 

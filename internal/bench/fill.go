@@ -84,7 +84,7 @@ func wait(r *dedupe.Record, due time.Time) {
 	r.State, r.Outcome, r.Settled, r.Due, r.Token, r.Slot = dedupe.Waiting, nil, time.Time{}, due, 1, dedupe.SlotSchedule
 	r.Deadline = due.Add(time.Hour)
 	r.Attempts[0].Class, r.Attempts[0].Code, r.Attempts[0].Decision = "transient", "HTTP_503", "retry: transient"
-	m := message("tollgate.calls", "filled", 0)
+	m := Options{}.message("tollgate.calls", "filled", 0)
 	m.Header.Set(schemas.HeaderRun, r.Run)
 	m.Header.Set(schemas.HeaderKey, r.Key)
 	r.Request = &schemas.Request{Lane: r.Lane, Tenant: r.Tenant, Tool: r.Tool, Run: r.Run, Key: r.Key, Deadline: r.Deadline, Header: schemas.Header(m.Header), Body: m.Data}

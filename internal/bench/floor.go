@@ -81,12 +81,12 @@ func (f *floor) round(ctx context.Context, n int) (time.Duration, error) {
 	p := f.p
 	return timed(ctx, p.conns[0], "floor.results.>", p.o.Calls, func(ctx context.Context) error {
 		return each(ctx, p.o.Calls, clients, func(ctx context.Context, worker, i int) error {
-			_, err := p.js[worker%clients].PublishMsg(ctx, message("floor.calls", fmt.Sprintf("r%d", n), i))
+			_, err := p.js[worker%clients].PublishMsg(ctx, p.o.message("floor.calls", fmt.Sprintf("r%d", n), i))
 			return err
 		})
 	})
 }
 
 func (f *floor) latencies(ctx context.Context) ([]time.Duration, error) {
-	return oneByOne(ctx, f.p.conns[0], f.p.js[0], "floor.results.>", func(i int) *nats.Msg { return message("floor.calls", "idle", i) })
+	return oneByOne(ctx, f.p.o.Pause, f.p.conns[0], f.p.js[0], "floor.results.>", func(i int) *nats.Msg { return f.p.o.message("floor.calls", "idle", i) })
 }

@@ -153,10 +153,16 @@ func (p *product) settleDown(ctx context.Context) error {
 	}
 }
 
+// arguments are what a call carries, with a note as long as the payload asks for.
+func arguments(payload int) []byte {
+	const before, note, after = `{"customer":"c-10293","amount_cents":1250,"currency":"EUR","note":"`, "order 99281", `"}`
+	return []byte(before + note + strings.Repeat(".", max(0, payload-len(before+note+after))) + after)
+}
+
 // message is the n-th call of a round. Runs are of the size an agent's are.
-func message(prefix, round string, n int) *nats.Msg {
+func (o Options) message(prefix, round string, n int) *nats.Msg {
 	m := nats.NewMsg(prefix + ".default." + toolName)
-	m.Data = []byte(`{"customer":"c-10293","amount_cents":1250,"currency":"EUR","note":"order 99281"}`)
+	m.Data = arguments(o.Payload)
 	m.Header.Set(schemas.HeaderRun, fmt.Sprintf("bench-%s-%d", round, n/callsPerRun))
 	m.Header.Set(schemas.HeaderKey, fmt.Sprintf("step-%d", n))
 	m.Header.Set(schemas.HeaderDeadline, time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano))
@@ -170,13 +176,13 @@ func (p *product) round(ctx context.Context, n int) (time.Duration, error) {
 	if p.o.Via == "do" {
 		began := time.Now()
 		err := each(ctx, p.o.Calls, p.o.InFlight, func(ctx context.Context, worker, i int) error {
-			return p.do(ctx, worker, message("tollgate.do", name, i))
+			return p.do(ctx, worker, p.o.message("tollgate.do", name, i))
 		})
 		return time.Since(began), err
 	}
 	return timed(ctx, p.conns[0], "tollgate.results.>", p.o.Calls, func(ctx context.Context) error {
 		return each(ctx, p.o.Calls, p.o.InFlight, func(ctx context.Context, worker, i int) error {
-			_, err := p.js[worker%clients].PublishMsg(ctx, message("tollgate.calls", name, i))
+			_, err := p.js[worker%clients].PublishMsg(ctx, p.o.message("tollgate.calls", name, i))
 			return err
 		})
 	})
@@ -196,9 +202,9 @@ func (p *product) do(ctx context.Context, worker int, m *nats.Msg) error {
 // latencies measures one call at a time.
 func (p *product) latencies(ctx context.Context) ([]time.Duration, error) {
 	if p.o.Via == "do" {
-		return repeat(idleCalls, func(i int) error { return p.do(ctx, 0, message("tollgate.do", "idle", i)) })
+		return repeat(idleCalls, p.o.Pause, func(i int) error { return p.do(ctx, 0, p.o.message("tollgate.do", "idle", i)) })
 	}
-	return oneByOne(ctx, p.conns[0], p.js[0], "tollgate.results.>", func(i int) *nats.Msg { return message("tollgate.calls", "idle", i) })
+	return oneByOne(ctx, p.o.Pause, p.conns[0], p.js[0], "tollgate.results.>", func(i int) *nats.Msg { return p.o.message("tollgate.calls", "idle", i) })
 }
 
 type size struct{ used, compacted int64 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +43,7 @@ func timed(ctx context.Context, nc *nats.Conn, results string, n int, send func(
 }
 
 // oneByOne publishes a message, waits for its result, and begins again.
-func oneByOne(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, results string, next func(i int) *nats.Msg) ([]time.Duration, error) {
+func oneByOne(ctx context.Context, pause time.Duration, nc *nats.Conn, js jetstream.JetStream, results string, next func(i int) *nats.Msg) ([]time.Duration, error) {
 	sub, err := nc.SubscribeSync(results)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func oneByOne(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, result
 	if err := nc.Flush(); err != nil {
 		return nil, err
 	}
-	return repeat(idleCalls, func(i int) error {
+	return repeat(idleCalls, pause, func(i int) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if _, err := js.PublishMsg(ctx, next(i)); err != nil {
@@ -62,9 +63,14 @@ func oneByOne(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, result
 	})
 }
 
-func repeat(n int, f func(i int) error) ([]time.Duration, error) {
+// repeat calls f n times, each after a pause of at most so long: something that
+// polls cannot be measured from the end of its own poll.
+func repeat(n int, pause time.Duration, f func(i int) error) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range n {
+		if pause > 0 {
+			time.Sleep(rand.N(pause))
+		}
 		began := time.Now()
 		if err := f(i); err != nil {
 			return nil, err
