@@ -85,6 +85,14 @@ type Status struct {
 	LettersError  string         `json:"letters_error,omitempty"` // why they could not be counted
 	ClockOffsetMS int64          `json:"clock_offset_ms"`         // of the server against this process
 	Paused        []string       `json:"paused,omitempty"`
+	Runtime       RuntimeStatus  `json:"runtime"`
+}
+
+// RuntimeStatus is the process itself: what only grows in it is a leak.
+type RuntimeStatus struct {
+	Goroutines int    `json:"goroutines"`
+	HeapBytes  uint64 `json:"heap_bytes"` // of objects, those not yet collected included
+	UptimeMS   int64  `json:"uptime_ms"`
 }
 
 // LedgerStatus is the state of the ledger.

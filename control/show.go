@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -183,7 +185,7 @@ func (s *Server) setPause(ctx context.Context, q ToolQuery, by, action string, p
 
 func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) {
 	results, audits, slots := s.cfg.Ledger.Pending()
-	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots,
+	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots, Runtime: runtimeStatus(s.started),
 		Abandoned: s.cfg.Dispatcher.Abandoned.Load(), Guarantee: "one dispatcher, one local ledger: a key never executes twice while the file is kept"}
 	st.Ready = st.Owner && st.Ledger.Error == ""
 	s.cfg.Ledger.Live(func(r *dedupe.Record) bool {
@@ -205,6 +207,17 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	}
 	st.Paused = slices.Sorted(maps.Keys(s.cfg.Ledger.Pauses()))
 	return st, nil
+}
+
+// runtimeStatus does not stop the world, as reading the memory's statistics would.
+func runtimeStatus(started time.Time) RuntimeStatus {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	st := RuntimeStatus{Goroutines: runtime.NumGoroutine(), UptimeMS: time.Since(started).Milliseconds()}
+	if heap[0].Value.Kind() == metrics.KindUint64 {
+		st.HeapBytes = heap[0].Value.Uint64()
+	}
+	return st
 }
 
 func (s *Server) stream(ctx context.Context, name string, st *Status) StreamStatus {

@@ -38,6 +38,7 @@ func (s *shell) printStatus(st *control.Status) {
 	}
 	s.line("%s  tollgate %s  up %s", word, st.Version, brief(s.now().Sub(st.Started)))
 	s.line("  calls    %d running, %d waiting for their next attempt, %d publications owed, %d attempts abandoned", st.Running, st.Waiting, st.Owed, st.Abandoned)
+	s.line("  process  %d goroutines, %s on the heap", st.Runtime.Goroutines, bytesText(int64(st.Runtime.HeapBytes)))
 	letters := fmt.Sprintf("%d dead", st.Letters)
 	if st.Letters > 0 {
 		letters += ", the oldest " + s.ago(st.OldestLetter)
