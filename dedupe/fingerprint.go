@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 )
 
 // MaxDepth bounds the nesting of arguments.
@@ -30,22 +31,17 @@ func Fingerprint(arguments []byte) (string, error) {
 
 // Canonical returns the canonical form that [Fingerprint] hashes.
 func Canonical(arguments []byte) ([]byte, error) {
-	if len(bytes.TrimSpace(arguments)) == 0 {
+	doc := bytes.Trim(arguments, " \t\r\n")
+	switch {
+	case len(doc) == 0:
 		return nil, errors.New("is empty: want one JSON object")
-	}
-	if !json.Valid(arguments) {
+	case !json.Valid(doc):
 		return nil, syntaxError(arguments)
-	}
-	d := json.NewDecoder(bytes.NewReader(arguments))
-	d.UseNumber()
-	tok, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	if tok != json.Delim('{') {
+	case doc[0] != '{':
 		return nil, errors.New("want one JSON object")
 	}
-	return object(d, nil, "", 1)
+	w := walk{in: doc}
+	return w.value(make([]byte, 0, len(doc)))
 }
 
 func syntaxError(arguments []byte) error {
@@ -58,90 +54,175 @@ func syntaxError(arguments []byte) error {
 	return fmt.Errorf("is not JSON: %w", errors.Join(err, io.ErrUnexpectedEOF))
 }
 
-// object canonicalises the members after an opening brace.
-func object(d *json.Decoder, out []byte, path string, depth int) ([]byte, error) {
-	if depth > MaxDepth {
-		return nil, fmt.Errorf("nests deeper than %d", MaxDepth)
-	}
-	type member struct {
-		key   string
-		value []byte
-	}
-	var members []member
-	for d.More() {
-		tok, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		key := tok.(string)
-		value, err := value(d, nil, path+"/"+key, depth)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, member{key, value})
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(members, func(a, b member) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
-	out = append(out, '{')
-	for i, m := range members {
-		if i > 0 {
-			if m.key == members[i-1].key {
-				return nil, fmt.Errorf("has the key %q more than once", path+"/"+m.key)
-			}
-			out = append(out, ',')
-		}
-		out = append(appendString(out, m.key), ':')
-		out = append(out, m.value...)
-	}
-	return append(out, '}'), nil
+// walk writes valid JSON in canonical form. A token decoder would do the same for
+// an allocation a token, and this is done to every call.
+type walk struct {
+	in   []byte
+	at   int
+	path []step // to where it is, for errors
 }
 
-func value(d *json.Decoder, out []byte, path string, depth int) ([]byte, error) {
-	tok, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch v := tok.(type) {
-	case json.Delim:
-		if v == '{' {
-			return object(d, out, path, depth+1)
+// step is a key, or an index in an array.
+type step struct {
+	key   []byte // as in the document, without its quotes
+	index int
+}
+
+func (w *walk) where() string {
+	var b []byte
+	for _, s := range w.path {
+		b = append(b, '/')
+		if s.key == nil {
+			b = strconv.AppendInt(b, int64(s.index), 10)
+		} else {
+			b = append(b, decoded(s.key)...)
 		}
-		return array(d, out, path, depth+1)
-	case string:
-		return appendString(out, v), nil
-	case json.Number:
-		return append(out, v...), nil
-	case bool:
-		return fmt.Appendf(out, "%t", v), nil
-	default:
-		return append(out, "null"...), nil
+	}
+	return string(b)
+}
+
+// next skips white space, commas and colons, which are where the grammar has them,
+// and returns the byte that follows.
+func (w *walk) next() byte {
+	for {
+		switch c := w.in[w.at]; c {
+		case ' ', '\t', '\n', '\r', ',', ':':
+			w.at++
+		default:
+			return c
+		}
 	}
 }
 
-func array(d *json.Decoder, out []byte, path string, depth int) ([]byte, error) {
-	if depth > MaxDepth {
-		return nil, fmt.Errorf("nests deeper than %d", MaxDepth)
+func (w *walk) value(out []byte) ([]byte, error) {
+	switch w.next() {
+	case '{', '[':
+		if len(w.path) >= MaxDepth {
+			return nil, fmt.Errorf("nests deeper than %d", MaxDepth)
+		}
+		if w.in[w.at] == '{' {
+			return w.object(out)
+		}
+		return w.array(out)
+	case '"':
+		return appendString(out, w.text()), nil
 	}
+	from := w.at // a number, or one of the three words
+	for w.at < len(w.in) && !bytes.ContainsRune([]byte(" \t\n\r,:]}"), rune(w.in[w.at])) {
+		w.at++
+	}
+	return append(out, w.in[from:w.at]...), nil
+}
+
+// text reads a string and returns what is between its quotes.
+func (w *walk) text() []byte {
+	from := w.at + 1
+	for w.at = from; w.in[w.at] != '"'; w.at++ {
+		if w.in[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+	return w.in[from : w.at-1]
+}
+
+func (w *walk) array(out []byte) ([]byte, error) {
+	w.at++
 	out = append(out, '[')
-	for i := 0; d.More(); i++ {
+	w.path = append(w.path, step{})
+	for i := 0; w.next() != ']'; i++ {
 		if i > 0 {
 			out = append(out, ',')
 		}
+		w.path[len(w.path)-1].index = i
 		var err error
-		if out, err = value(d, out, fmt.Sprintf("%s/%d", path, i), depth); err != nil {
+		if out, err = w.value(out); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := d.Token(); err != nil {
-		return nil, err
-	}
+	w.at++
+	w.path = w.path[:len(w.path)-1]
 	return append(out, ']'), nil
 }
 
-// appendString quotes s with one spelling for each character.
-func appendString(out []byte, s string) []byte {
-	q, _ := json.Marshal(s) // a string always marshals
+// member is a key of an object, decoded, and where it stands in the output.
+type member struct {
+	key      []byte
+	from, to int
+}
+
+// object writes the members as they come and, where that is not their order, puts
+// them into it afterwards.
+func (w *walk) object(out []byte) ([]byte, error) {
+	w.at++
+	out = append(out, '{')
+	body := len(out)
+	var few [8]member
+	members := few[:0]
+	w.path = append(w.path, step{})
+	for w.next() != '}' {
+		raw := w.text()
+		w.path[len(w.path)-1].key = raw
+		m := member{key: decoded(raw), from: len(out)}
+		var err error
+		if out, err = w.value(append(appendString(out, raw), ':')); err != nil {
+			return nil, err
+		}
+		m.to = len(out)
+		out = append(out, ',')
+		members = append(members, m)
+	}
+	w.at++
+	w.path = w.path[:len(w.path)-1]
+	if len(members) == 0 {
+		return append(out, '}'), nil
+	}
+	byKey := func(a, b member) int { return bytes.Compare(a.key, b.key) }
+	if !slices.IsSortedFunc(members, byKey) {
+		as := bytes.Clone(out[body:])
+		out = out[:body]
+		slices.SortFunc(members, byKey)
+		for _, m := range members {
+			out = append(append(out, as[m.from-body:m.to-body]...), ',')
+		}
+	}
+	for i, m := range members[1:] {
+		if bytes.Equal(m.key, members[i].key) {
+			return nil, fmt.Errorf("has the key %q more than once", w.where()+"/"+string(m.key))
+		}
+	}
+	out[len(out)-1] = '}'
+	return out, nil
+}
+
+// plain reports whether a string's bytes in the document are what it means, and
+// also how it is written: nothing is escaped, and nothing has to be.
+func plain(raw []byte) bool {
+	for _, c := range raw {
+		if c < ' ' || c >= 0x7f || c == '\\' || c == '<' || c == '>' || c == '&' {
+			return false
+		}
+	}
+	return true
+}
+
+// decoded is what a string means.
+func decoded(raw []byte) []byte {
+	if plain(raw) {
+		return raw
+	}
+	var s string
+	_ = json.Unmarshal(quoted(raw), &s) // the document is valid
+	return []byte(s)
+}
+
+// appendString quotes a string with one spelling for each character.
+func appendString(out, raw []byte) []byte {
+	if plain(raw) {
+		return append(append(append(out, '"'), raw...), '"')
+	}
+	q, _ := json.Marshal(string(decoded(raw))) // a string always marshals
 	return append(out, q...)
 }
+
+func quoted(raw []byte) []byte { return append(append([]byte{'"'}, raw...), '"') }

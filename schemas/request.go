@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -19,10 +18,9 @@ const MaxHeaderBytes = 16 << 10
 // BodyReserve is how far below the server's max_payload a body must stay.
 const BodyReserve = 64 << 10
 
-var runPattern = regexp.MustCompile(`^[A-Za-z0-9_:-]{1,128}(/[A-Za-z0-9_:-]{1,128}){0,7}$`)
-
-// ValidRun reports whether s is a legal run path.
-func ValidRun(s string) bool { return runPattern.MatchString(s) }
+// ValidRun reports whether s is a legal run path: up to 8 segments of
+// [A-Za-z0-9_:-]{1,128} joined by slashes.
+func ValidRun(s string) bool { return segments(s, runSet, '/', 8, 128) }
 
 // ValidKey reports whether s is a legal idempotency key: 1 to 255 visible ASCII.
 func ValidKey(s string) bool {
@@ -108,7 +106,11 @@ func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defau
 	if r.Run != "" && !ValidRun(r.Run) {
 		p.fail(HeaderRun, "%q: want up to 8 segments of [A-Za-z0-9_:-]{1,128} joined by slashes", clip(r.Run))
 	}
-	r.Key = p.required(HeaderKey, d.key(tool, r.Run, body))
+	if d.Key != nil && !p.present(HeaderKey) {
+		r.Key = d.Key(tool, r.Run, body)
+	} else {
+		r.Key = p.required(HeaderKey, "")
+	}
 	if r.Key != "" && !ValidKey(r.Key) {
 		p.fail(HeaderKey, "want 1 to 255 visible ASCII characters without spaces")
 	}
@@ -131,13 +133,6 @@ func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defau
 		return r, p.err
 	}
 	return r, nil
-}
-
-func (d Defaults) key(tool, run string, body []byte) string {
-	if d.Key == nil {
-		return ""
-	}
-	return d.Key(tool, run, body)
 }
 
 // headerParser reads headers and keeps the first problem.

@@ -2,7 +2,6 @@ package schemas
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,17 +18,13 @@ const (
 // Invalid stands in subjects for a tenant or a tool whose name is not legal.
 const Invalid = "_invalid"
 
-var (
-	tenantPattern = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
-	toolPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,7}$`)
-	prefixPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(\.[A-Za-z0-9_-]{1,64}){0,3}$`)
-)
+var nameSet, runSet, tenantSet = setOf(nameBytes), setOf(runBytes), setOf(tenantBytes)
 
 // ValidTenant reports whether s is a legal tenant name.
-func ValidTenant(s string) bool { return tenantPattern.MatchString(s) }
+func ValidTenant(s string) bool { return segments(s, tenantSet, 0, 1, 32) }
 
 // ValidTool reports whether s is a legal tool name: up to 8 segments, 160 characters.
-func ValidTool(s string) bool { return len(s) <= 160 && toolPattern.MatchString(s) }
+func ValidTool(s string) bool { return len(s) <= 160 && segments(s, nameSet, '.', 8, 64) }
 
 // Subjects builds and reads the subjects below one prefix.
 type Subjects struct{ Prefix string }
@@ -39,7 +34,7 @@ func NewSubjects(prefix string) (Subjects, error) {
 	if prefix == "" {
 		prefix = "tollgate"
 	}
-	if !prefixPattern.MatchString(prefix) {
+	if !segments(prefix, nameSet, '.', 4, 64) {
 		return Subjects{}, fmt.Errorf("subject prefix %q: want up to 4 segments of [A-Za-z0-9_-] joined by dots", prefix)
 	}
 	return Subjects{prefix}, nil

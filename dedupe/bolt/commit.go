@@ -72,13 +72,12 @@ func (l *Ledger) transact(f func(*bbolt.Tx) error) error {
 	if err := f(tx); err != nil {
 		return err
 	}
-	if l.options.fault != nil {
-		if err := l.options.fault(); err != nil {
-			return err
-		}
+	commit := tx.Commit
+	if around := l.options.Commit; around != nil {
+		commit = func() error { return around(tx.Commit) }
 	}
 	id := tx.ID()
-	if err := tx.Commit(); err != nil {
+	if err := commit(); err != nil {
 		shown := l.db.View(func(tx *bbolt.Tx) error {
 			l.stale = tx.ID() >= id
 			return nil

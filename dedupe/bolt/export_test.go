@@ -17,11 +17,11 @@ type Faulty struct {
 // OpenFaulty opens a ledger whose commits can be made to fail.
 func OpenFaulty(path string, o Options) (*Faulty, error) {
 	f := &Faulty{}
-	o.fault = func() error {
+	o.Commit = func(commit func() error) error {
 		if err := f.err.Load(); err != nil {
 			return *err
 		}
-		return nil
+		return commit()
 	}
 	var err error
 	f.Ledger, err = Open(path, o)

@@ -35,9 +35,11 @@ type Options struct {
 	// file is an error: an empty ledger would run known calls again.
 	Create bool
 
+	// Commit, for tests, stands around every commit of changes: it may refuse it, make
+	// it and report that it failed, or take the process away. nil: nothing does.
+	Commit func(commit func() error) error
 	// For tests.
-	maxSize int          // most bytes the file may grow to; 0 is no limit
-	fault   func() error // called before each commit: an error fails it
+	maxSize int // most bytes the file may grow to; 0 is no limit
 }
 
 func (o Options) validate() error {
