@@ -214,6 +214,9 @@ func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
 		v.Structured = nil
 		return classify.Refused(classify.Answered, schemas.CodeInvalidResult, "the structured result is not JSON")
 	}
+	if most := 6 * (contentBytes(v.Content) + len(v.Structured)); most <= limit { // every byte written as six
+		return v
+	}
 	text, errText := json.Marshal(v.Content)
 	doc, errDoc := json.Marshal(v.Structured)
 	switch err := errors.Join(errText, errDoc); {
@@ -228,6 +231,14 @@ func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
 	}
 	return classify.Refused(classify.Answered, schemas.CodeResultTooLarge,
 		fmt.Sprintf("the result takes %d bytes as an outcome, more than the %d that can be published (SHA-256 %x)", len(text)+len(doc), limit, sha256.Sum256(append(text, doc...))))
+}
+
+// contentBytes is what the blocks take, with what JSON puts around each.
+func contentBytes(blocks []schemas.Content) (n int) {
+	for _, c := range blocks {
+		n += len(c.Type) + len(c.Text) + 32
+	}
+	return n
 }
 
 // explain names our own reason for ending an attempt that then had no answer.

@@ -181,20 +181,6 @@ type Outcome struct {
 	Timing       Timing          `json:"timing"`
 }
 
-// MarshalJSON writes attempts as an array even where there was none: a reader in
-// any language may loop over it.
-func (o Outcome) MarshalJSON() ([]byte, error) { return o.Encode() }
-
-// Encode is what MarshalJSON writes, at half the price: the encoder checks and copies
-// what a MarshalJSON method gives it.
-func (o Outcome) Encode() ([]byte, error) {
-	type plain Outcome
-	if o.Attempts == nil {
-		o.Attempts = []Attempt{}
-	}
-	return json.Marshal(plain(o))
-}
-
 // Code returns the outcome's error code, or "".
 func (o *Outcome) Code() string {
 	if o.Error == nil {
