@@ -41,6 +41,7 @@ type Options struct {
 	Sweep     time.Duration              // for tests: between sweeps; 0 is the default
 	FileID    string                     // for tests: says that a copied ledger is the same file
 	AckWait   time.Duration              // for tests: of the consumers; 0 is the default
+	Commit    func(func() error) error   // for tests: around every commit of the ledger
 }
 
 // App is a running dispatcher.
@@ -203,7 +204,7 @@ func (a *App) openLedger(ctx context.Context) error {
 	_, statErr := os.Stat(c.Path(c.Ledger.Path))
 	fresh := errors.Is(statErr, os.ErrNotExist)
 	opts := bolt.Options{Sync: c.Ledger.Sync.Every, Retention: c.Ledger.Retention.D() + a.longestDeadline(), Create: true,
-		KeepPublished: a.keepPublished()}
+		KeepPublished: a.keepPublished(), Commit: a.opts.Commit}
 	if a.opts.Recover {
 		opts.Horizon = time.Now()
 	}

@@ -67,10 +67,11 @@ func (a *App) assemble(ctx context.Context) error {
 // embedded server we know when its asynchronous writes are on the disk: three times
 // that is safe. An external one is asked to store results before it answers.
 func (a *App) keepPublished() time.Duration {
-	if a.server == nil {
+	own := a.opts.Config.NATS.Embedded
+	if own == nil {
 		return 0
 	}
-	return 3 * max(embedded.FlushInterval, a.opts.Config.NATS.Embedded.Sync.Every)
+	return 3 * max(embedded.FlushInterval, own.Sync.Every)
 }
 
 func (a *App) limits() consumer.Limits {

@@ -90,16 +90,25 @@ func run(so *server.Options, log zerolog.Logger) (*server.Server, error) {
 // has taken, whatever the sync setting.
 const FlushInterval = 5 * time.Second
 
+// Durability sets when the disk has what the server acknowledged; 0 is before it did.
+// Tests give it to a server of their own, so that theirs keeps what ours does.
+func Durability(every time.Duration) func(*server.Options) {
+	return func(so *server.Options) {
+		so.SyncAlways, so.SyncInterval = every == 0, every
+		if so.SyncAlways {
+			so.SyncInterval = FlushInterval
+		}
+	}
+}
+
 // server turns the options into the server's own, or says all that is wrong.
 func (o Options) server() (*server.Options, error) {
 	so := &server.Options{
 		ServerName: "tollgate", JetStream: true, StoreDir: o.StoreDir, NoSigs: true,
 		Username: o.User, Password: o.Password, Authorization: o.Token,
-		SyncAlways: o.SyncInterval == 0, SyncInterval: o.SyncInterval, JetStreamMaxStore: o.MaxStore,
+		JetStreamMaxStore: o.MaxStore,
 	}
-	if so.SyncAlways {
-		so.SyncInterval = FlushInterval
-	}
+	Durability(o.SyncInterval)(so)
 	var problems []error
 	if o.StoreDir == "" {
 		problems = append(problems, errors.New("embedded NATS: no store directory: name one that survives a restart"))

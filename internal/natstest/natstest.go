@@ -77,6 +77,14 @@ func (n *Node) Start(t testing.TB) {
 	n.up.Store(s)
 }
 
+// StartOn is [Node.Start] on another directory: on a copy of the old one as it was at
+// some instant, the server starts as after a crash at that instant.
+func (n *Node) StartOn(t testing.TB, dir string) {
+	t.Helper()
+	n.dir = dir
+	n.Start(t)
+}
+
 // Stop shuts the server down and waits for it. Connections break and find
 // nothing until [Node.Start].
 func (n *Node) Stop() {

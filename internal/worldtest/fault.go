@@ -43,17 +43,26 @@ func (w *World) CrashAt(c *natstest.CutOn, within time.Duration) {
 func (w *World) Crash() {
 	w.T.Helper()
 	w.App.Conn().Close()
-	old := w.App
-	w.T.Cleanup(func() {
-		old.Stop()
-		_ = old.Wait()
-	})
+	w.CrashFrom(w.Ledger())
+}
+
+// CrashFrom is Crash at an instant that is over: the process is cut off already, and
+// the next one finds the ledger file as the given copy of it is.
+func (w *World) CrashFrom(ledger string) {
+	w.T.Helper()
+	if old := w.App; old != nil {
+		old.Conn().Close()
+		w.T.Cleanup(func() {
+			old.Stop()
+			_ = old.Wait()
+		})
+	}
 	w.App = nil
-	from := w.Ledger()
+	was := w.Ledger()
 	w.crashes++
 	to := w.Ledger()
-	copyFile(w.T, from, to)
-	w.Config = ReplaceOnce(w.T, w.Config, strconv.Quote(from), strconv.Quote(to))
+	copyFile(w.T, ledger, to)
+	w.Config = ReplaceOnce(w.T, w.Config, strconv.Quote(was), strconv.Quote(to))
 }
 
 // Ledger is the path of the ledger file, another one after every crash.

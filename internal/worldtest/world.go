@@ -16,6 +16,7 @@ import (
 	"tollgate/control"
 	"tollgate/internal/app"
 	"tollgate/internal/config"
+	"tollgate/internal/embedded"
 	"tollgate/internal/natstest"
 	"tollgate/schemas"
 	"tollgate/tools/function"
@@ -38,6 +39,7 @@ type World struct {
 	Recover  bool
 	Sweep    time.Duration              // between sweeps; 0: the default
 	Provider nats.InProcessConnProvider // of the dispatcher's connection; nil: Node
+	Commit   func(func() error) error   // around every commit of the ledger; nil: nothing
 
 	crashes int
 }
@@ -77,13 +79,29 @@ policies:
 // New starts a world whose tools section is given.
 func New(t *testing.T, tools string, fns map[string]function.Func) *World {
 	t.Helper()
+	w := Prepare(t, tools, fns, false)
+	w.Start()
+	t.Cleanup(w.Stop)
+	return w
+}
+
+// Prepare makes a world whose dispatcher is not started yet. With own, its server is
+// set up as the dispatcher's own embedded one and the dispatcher believes that it is.
+func Prepare(t *testing.T, tools string, fns map[string]function.Func, own bool) *World {
+	t.Helper()
 	w := &World{T: t, Dir: t.TempDir(), Functions: fns, Log: io.Discard}
 	if os.Getenv("TOLLGATE_TEST_LOG") != "" {
 		w.Log = os.Stderr
 	}
-	w.Config = fmt.Sprintf("nats: { url: nats://127.0.0.1:1 }\nledger: { path: %q }\nlimits: { unserved_grace: 5s }\n%s\ntools:\n%s",
-		w.Ledger(), policies, tools)
-	w.Node = natstest.Server(t, filepath.Join(w.Dir, "nats"))
+	server := "url: nats://127.0.0.1:1"
+	var opts []natstest.Option
+	if own {
+		server = "embedded: { sync: always }"
+		opts = append(opts, embedded.Durability(0))
+	}
+	w.Config = fmt.Sprintf("nats: { %s }\nledger: { path: %q }\nlimits: { unserved_grace: 5s }\n%s\ntools:\n%s",
+		server, w.Ledger(), policies, tools)
+	w.Node = natstest.Server(t, filepath.Join(w.Dir, "nats"), opts...)
 	w.NC = natstest.Connect(t, w.Node)
 	var err error
 	if w.JS, err = jetstream.New(w.NC); err != nil {
@@ -91,8 +109,6 @@ func New(t *testing.T, tools string, fns map[string]function.Func) *World {
 	}
 	subjects, _ := schemas.NewSubjects("")
 	w.Ctl = &control.Client{NATS: w.NC, Subjects: subjects, By: "test"}
-	w.Start()
-	t.Cleanup(w.Stop)
 	return w
 }
 
@@ -103,7 +119,7 @@ func (w *World) Options() app.Options {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	return app.Options{Config: c, Functions: w.Functions, Log: zerolog.New(w.Log), Version: "test", FileID: "the one ledger", Sweep: w.Sweep, AckWait: w.AckWait, Recover: w.Recover,
+	return app.Options{Config: c, Functions: w.Functions, Log: zerolog.New(w.Log), Version: "test", FileID: "the one ledger", Sweep: w.Sweep, AckWait: w.AckWait, Recover: w.Recover, Commit: w.Commit,
 		Conn: func() (*nats.Conn, error) {
 			from := w.Provider
 			if from == nil {
