@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
@@ -20,7 +20,7 @@ import (
 //
 //	version 1 | flags 1 | since 8 | crc 4 | length, call | length, run key | CBOR
 const (
-	recordVersion = 1
+	recordVersion = 2 // 1 packed with zstd
 	crcAt         = 10
 	headSize      = 14
 	flagPinned    = 1 // a dead letter an operator may still replay
@@ -51,23 +51,29 @@ func runOf(r *dedupe.Record) string { return runKey(r.Tenant, schemas.Root(r.Run
 //go:embed record.dict
 var dictionary []byte
 
-const dictionaryID = 1
-
 // codec writes and reads records. Writing is one goroutine's, since it keeps
 // buffers; reading is anybody's.
 type codec struct {
 	body   bytes.Buffer
 	packed []byte
-	zip    *zstd.Encoder
-	unzip  *zstd.Decoder
+	dict   *s2.Dict
 }
 
-func newCodec() *codec {
-	return &codec{
-		zip: must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-			zstd.WithEncoderCRC(false), zstd.WithEncoderDictRaw(dictionaryID, dictionary))),
-		unzip: must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderDictRaw(dictionaryID, dictionary))),
+func newCodec() *codec { return &codec{dict: s2.MakeDict(dictionary, nil)} }
+
+// maxBody bounds what a record may unpack to: far more than a message can hold.
+const maxBody = 64 << 20
+
+// unpack returns the body as it was before it was compressed.
+func (e *codec) unpack(packed []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(packed)
+	if err == nil && n > maxBody {
+		err = fmt.Errorf("unpacks to %d bytes", n)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return e.dict.Decode(nil, packed)
 }
 
 // Records are CBOR: half the size of JSON and a third of its time, under the same
@@ -92,7 +98,7 @@ func (e *codec) record(r *dedupe.Record) ([]byte, error) {
 	}
 	body := e.body.Bytes()
 	if settled(r) { // one that will soon be written again is not worth it
-		e.packed = e.zip.EncodeAll(body, e.packed[:0])
+		e.packed = e.dict.Encode(e.packed[:cap(e.packed)], body)
 		body = e.packed
 	}
 	run := runOf(r)
@@ -166,7 +172,7 @@ func (e *codec) decode(v []byte) (*dedupe.Record, error) {
 	}
 	s := stored{Record: &dedupe.Record{}}
 	if h.packed {
-		if h.body, err = e.unzip.DecodeAll(h.body, nil); err != nil {
+		if h.body, err = e.unpack(h.body); err != nil {
 			return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 		}
 	}

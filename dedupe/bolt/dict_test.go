@@ -38,7 +38,7 @@ func TestARecordOfThisFormatStaysReadable(t *testing.T) {
 	if *writeDict {
 		writeDictionary(t)
 	}
-	const golden = "testdata/record.v1.hex"
+	const golden = "testdata/record.v2.hex"
 	if *writeGolden {
 		v, err := bolt.NewEncoder().Record(goldenRecord())
 		if err == nil {
