@@ -4,7 +4,10 @@
 GO ?= go
 FUZZTIME ?= 30s
 
-.PHONY: build test test-node demo soak bench fuzz lint
+SOAKTIME ?= 30m
+SOAKOUT ?= soak-out
+
+.PHONY: build test test-node demo soak soak-long bench fuzz lint
 
 build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
@@ -20,6 +23,9 @@ demo: ## every way a call can end, a replay, and verify at the end
 
 soak: ## the real program killed 30 times in 3,000 calls
 	$(GO) test -tags soak -run Soak -count 1 -timeout 60m ./internal/soak/...
+
+soak-long: ## mixed load for SOAKTIME under kills, restarts and full disks; needs unshare
+	$(GO) run ./internal/soak/long -for $(SOAKTIME) -out $(SOAKOUT)
 
 bench: ## what a call costs against bare JetStream; numbers of this machine only
 	$(GO) run ./cmd/tollgate bench --json

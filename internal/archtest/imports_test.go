@@ -53,6 +53,8 @@ var mayImport = map[string][]string{
 	"internal/e2e":        anything,
 	"internal/contract":   anything,
 	"internal/soak":       anything,
+	"internal/soak/long":  anything,
+	"internal/soak/flat":  {}, // numbers and how they are drawn
 	"internal/cli":        anything,
 	"internal/app":        anything,
 	"client/tollgatetest": anything, // a whole Tollgate for users' own tests
@@ -68,13 +70,13 @@ var mayImport = map[string][]string{
 var anything = []string{"*"}
 
 // assembly may be imported by assembly only.
-var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "internal/verify", "internal/bench", "internal/demo", "internal/soak", "internal/worldtest", "client/tollgatetest"}
+var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "internal/verify", "internal/bench", "internal/demo", "internal/soak", "internal/soak/long", "internal/worldtest", "client/tollgatetest"}
 
 // edges may see nats.go; everybody else speaks of deliveries and settlements.
 var edges = []string{
 	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest", "examples/agent-go",
 	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
-	"internal/natstest", "internal/cli", "internal/app", "internal/soak", "internal/worldtest",
+	"internal/natstest", "internal/cli", "internal/app", "internal/soak", "internal/soak/long", "internal/worldtest",
 }
 
 // onlyIn says which packages may see a dependency whose types must not spread.

@@ -72,6 +72,13 @@ func (t *table) pay(p Payment, unique bool) (made Payment, repeated bool, err er
 	return p, false, nil
 }
 
+func (t *table) has(tool, key string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i, ok := t.byKey[key]
+	return ok && t.all[i].Tool == tool
+}
+
 func (t *table) rows() []Payment {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -85,6 +85,15 @@ func (w *World) Requests(tool string) map[string]int {
 	return maps.Clone(w.seen[tool])
 }
 
+// Asked is how many requests one idempotency key made to a tool, and whether the
+// provider has acted on any.
+func (w *World) Asked(tool, key string) (requests int, paid bool) {
+	w.mu.Lock()
+	requests = w.seen[tool][key]
+	w.mu.Unlock()
+	return requests, w.table.has(tool, key)
+}
+
 // Payments is what the provider has done, in order.
 func (w *World) Payments() []Payment { return w.table.rows() }
 
