@@ -26,6 +26,7 @@ import (
 type Ledger interface {
 	Owing
 	dispatcher.Records
+	Overdue(before time.Time) []string
 	Pauses() map[string]dedupe.Pause
 }
 

@@ -63,21 +63,29 @@ func (c *Consumer) remakeStreams(ctx context.Context) {
 }
 
 func (c *Consumer) wakeOverdue(ctx context.Context, now time.Time) {
-	var late []*dedupe.Record
-	c.cfg.Ledger.Live(func(r *dedupe.Record) bool {
-		if r.State == dedupe.Waiting && now.Sub(r.Due) > overdue && now.Sub(c.sweep.woken[r.Call]) >= wakeEvery {
-			late = append(late, r)
-		}
-		return ctx.Err() == nil
-	})
 	maps.DeleteFunc(c.sweep.woken, func(_ string, at time.Time) bool { return now.Sub(at) > 2*wakeEvery })
-	for _, r := range late {
-		if err := c.cfg.Outbox.Wake(ctx, r); err != nil {
-			c.cfg.Log.Warn().Err(err).Str("call", r.Call).Msg("overdue retry not woken yet")
+	for _, call := range c.cfg.Ledger.Overdue(now.Add(-overdue)) {
+		if ctx.Err() != nil {
+			return
+		}
+		if now.Sub(c.sweep.woken[call]) < wakeEvery {
 			continue
 		}
-		c.sweep.woken[r.Call] = now
+		if err := c.wake(ctx, call, now); err != nil {
+			c.cfg.Log.Warn().Err(err).Str("call", call).Msg("overdue retry not woken yet")
+			continue
+		}
+		c.sweep.woken[call] = now
 	}
+}
+
+// wake publishes a waiting call that is overdue, unless it has gone on meanwhile.
+func (c *Consumer) wake(ctx context.Context, call string, now time.Time) error {
+	r, err := c.cfg.Ledger.Record(call)
+	if err != nil || r.State != dedupe.Waiting || now.Sub(r.Due) <= overdue {
+		return err
+	}
+	return c.cfg.Outbox.Wake(ctx, r)
 }
 
 // sweepStream walks the subjects of one stream that no source serves.

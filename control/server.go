@@ -33,6 +33,7 @@ type Ledger interface {
 	SetPause(ctx context.Context, tool string, p *dedupe.Pause, a dedupe.Audit) (dedupe.Receipt, error)
 	Pauses() map[string]dedupe.Pause
 	Pending() (results, audits, slots int)
+	Counts() (running, waiting int)
 }
 
 // Config is what the services stand on. All fields are required but the last two.

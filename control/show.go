@@ -104,8 +104,8 @@ func (s *Server) runShow(_ context.Context, q RunQuery, _ string) (RunDetail, er
 		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), err)
 	}
 	d := RunDetail{Run: *run, Holds: []Hold{}}
-	s.cfg.Ledger.Live(func(r *dedupe.Record) bool {
-		if r.State.Running() && r.Tenant == run.Tenant && schemas.Root(r.Run) == run.Root {
+	s.cfg.Ledger.Running(func(r *dedupe.Record) bool {
+		if r.Tenant == run.Tenant && schemas.Root(r.Run) == run.Root {
 			d.Holds = append(d.Holds, Hold{Call: r.Call, Tool: r.Tool, Path: r.Run, Epoch: r.Epoch, Until: r.Lease})
 		}
 		return true
@@ -188,15 +188,7 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots, Runtime: runtimeStatus(s.started),
 		Abandoned: s.cfg.Dispatcher.Abandoned.Load(), Guarantee: "one dispatcher, one local ledger: a key never executes twice while the file is kept"}
 	st.Ready = st.Owner && st.Ledger.Error == ""
-	s.cfg.Ledger.Live(func(r *dedupe.Record) bool {
-		switch {
-		case r.State.Running():
-			st.Running++
-		case r.State == dedupe.Waiting:
-			st.Waiting++
-		}
-		return true
-	})
+	st.Running, st.Waiting = s.cfg.Ledger.Counts()
 	for _, name := range s.cfg.Streams {
 		st.Streams = append(st.Streams, s.stream(ctx, name, &st))
 	}

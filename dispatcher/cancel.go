@@ -53,15 +53,9 @@ func (d *Dispatcher) Cancel(ctx context.Context, rs Records, q CancelRequest) (C
 	}
 	d.cfg.Publisher.Audit(receipt.Audit)
 	rep.Running = d.running.cancel(func(_ string, c runningCall) bool { return c.tenant == q.Tenant && below(c.run, q.Run) }, ErrCancelled)
-	var waiting []*dedupe.Record
-	rs.Live(func(r *dedupe.Record) bool {
-		if r.State == dedupe.Waiting && r.Tenant == q.Tenant && below(r.Run, q.Run) {
-			waiting = append(waiting, r)
-		}
-		return true
-	})
-	for _, r := range waiting {
-		done, err := d.cancelWaiting(ctx, r.Ref(), "", nil)
+	within := func(r *dedupe.Record) bool { return r != nil && r.Tenant == q.Tenant && below(r.Run, q.Run) }
+	for _, call := range rs.Waiting(q.Tenant, schemas.Root(q.Run)) {
+		done, err := d.cancelWaiting(ctx, dedupe.Ref{Tenant: q.Tenant, Root: schemas.Root(q.Run), Call: call}, "", within)
 		if err != nil {
 			return rep, err
 		}

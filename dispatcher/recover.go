@@ -14,7 +14,8 @@ import (
 
 // Records is the ledger as recovery and cancellation walk it.
 type Records interface {
-	Live(func(*dedupe.Record) bool)
+	Running(func(*dedupe.Record) bool)
+	Waiting(tenant, root string) []string
 	Epoch() uint64
 }
 
@@ -28,8 +29,8 @@ const recoverAtOnce = 64
 func (d *Dispatcher) Recover(ctx context.Context, rs Records) (int, error) {
 	now := time.Now()
 	var lost []*dedupe.Record
-	rs.Live(func(r *dedupe.Record) bool {
-		if r.State.Running() && (r.Epoch != rs.Epoch() || now.After(r.Lease)) && !d.running.busy(r.Call) {
+	rs.Running(func(r *dedupe.Record) bool {
+		if (r.Epoch != rs.Epoch() || now.After(r.Lease)) && !d.running.busy(r.Call) {
 			lost = append(lost, r)
 		}
 		return true

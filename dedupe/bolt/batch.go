@@ -37,7 +37,7 @@ type staged struct {
 	value  []byte         // to be written; nil is unchanged
 	hot    bool
 	seq    uint64 // in terminal; 0 is not there
-	pin    string // run key it is pinned under in terminal
+	held   string // run key it is counted under
 	newSeq uint64
 }
 

@@ -2,8 +2,11 @@ package bolt
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -21,10 +24,8 @@ const page = 64
 func (l *Ledger) Records(after uint64, f func(seq uint64, r *dedupe.Record) bool) error {
 	if after == 0 {
 		after = math.MaxUint64
-		for _, r := range l.newest() {
-			if !f(math.MaxUint64, r.Clone()) {
-				return nil
-			}
+		if more, err := l.recordsLive(f); err != nil || !more {
+			return err
 		}
 	}
 	for {
@@ -41,12 +42,47 @@ func (l *Ledger) Records(after uint64, f func(seq uint64, r *dedupe.Record) bool
 	}
 }
 
-func (l *Ledger) newest() []*dedupe.Record {
+// recordsLive gives the live records to f and reports whether it wants more. One
+// that has settled since is left to the settled ones.
+func (l *Ledger) recordsLive(f func(uint64, *dedupe.Record) bool) (more bool, err error) {
+	for _, call := range l.newest() {
+		r, err := l.Record(call)
+		if errors.Is(err, dedupe.ErrNotFound) || err == nil && settled(r) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if !f(math.MaxUint64, r) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// newest lists the live calls by falling time of their publication.
+func (l *Ledger) newest() []string {
+	type live struct {
+		call string
+		at   int64
+	}
 	l.mu.Lock()
-	records := l.memory.live()
+	all := make([]live, 0, len(l.memory.hot)+len(l.memory.parked))
+	for call, r := range l.memory.hot {
+		all = append(all, live{call, r.Published.UnixNano()})
+	}
+	for call, p := range l.memory.parked {
+		all = append(all, live{call, p.published})
+	}
 	l.mu.Unlock()
-	slices.SortStableFunc(records, func(a, b *dedupe.Record) int { return b.Published.Compare(a.Published) })
-	return records
+	slices.SortFunc(all, func(a, b live) int {
+		return cmp.Or(cmp.Compare(b.at, a.at), strings.Compare(a.call, b.call))
+	})
+	calls := make([]string, len(all))
+	for i, r := range all {
+		calls[i] = r.call
+	}
+	return calls
 }
 
 // recordsBelow reads one page of terminal records.

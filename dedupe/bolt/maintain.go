@@ -36,7 +36,7 @@ type Stats struct {
 func (l *Ledger) Stats() Stats {
 	l.mu.Lock()
 	s := l.memory.stats
-	s.Live, s.Terminal = len(l.memory.hot), l.memory.terminal.count
+	s.Live, s.Terminal = len(l.memory.hot)+len(l.memory.parked), l.memory.terminal.count
 	s.Runs, s.Owed = l.memory.runCount, len(l.memory.owed.entries)
 	l.mu.Unlock()
 	if info, err := os.Stat(l.path); err == nil {

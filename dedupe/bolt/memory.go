@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"slices"
 	"strings"
 
 	"go.etcd.io/bbolt"
@@ -16,9 +15,10 @@ const maxRuns = 4096
 // memory is what the file says, as far as every call needs it. What it points at
 // is never changed in place: readers and views copy it.
 type memory struct {
-	hot      map[string]*dedupe.Record
+	hot      map[string]*dedupe.Record // live records that are needed at any moment
+	parked   map[string]parked         // the other live ones
 	terminal index
-	pinned   map[string]int // run key → terminal records whose letter is live
+	held     map[string]*holder // by run key: live records, and settled ones whose letter is live
 	runs     map[string]*budget.Run
 	runCount int
 	owed     owed
@@ -28,18 +28,12 @@ type memory struct {
 }
 
 func newMemory() memory {
-	return memory{hot: map[string]*dedupe.Record{}, terminal: newIndex(), pinned: map[string]int{},
-		runs: map[string]*budget.Run{}, owed: newOwed(), pauses: map[string]dedupe.Pause{},
+	return memory{hot: map[string]*dedupe.Record{}, parked: map[string]parked{}, terminal: newIndex(),
+		held: map[string]*holder{}, runs: map[string]*budget.Run{}, owed: newOwed(), pauses: map[string]dedupe.Pause{},
 		notes: map[string]dedupe.Publication{}}
 }
 
 func runKey(tenant, root string) string { return tenant + "/" + root }
-
-func (m *memory) pin(run string, by int) {
-	if m.pinned[run] += by; m.pinned[run] <= 0 {
-		delete(m.pinned, run)
-	}
-}
 
 // keepRun remembers a run, at the expense of some other when there are too many.
 func (m *memory) keepRun(key string, r *budget.Run) {
@@ -53,6 +47,7 @@ func (m *memory) keepRun(key string, r *budget.Run) {
 }
 
 // load reads the file into memory: all keys, live records and what is owed.
+// Damage in a live record is met here and not when its call is due.
 func (l *Ledger) load() error {
 	m := newMemory()
 	err := l.view(func(tx *bbolt.Tx) error {
@@ -96,10 +91,10 @@ func (m *memory) inherit(old *memory) {
 }
 
 func (m *memory) loadHot(tx *bbolt.Tx, c *codec) error {
-	return tx.Bucket(bucketHot).ForEach(func(k, v []byte) error {
+	return tx.Bucket(bucketHot).ForEach(func(_, v []byte) error {
 		r, err := c.decode(v)
 		if err == nil {
-			m.hot[string(k)] = r
+			m.keepLive(r)
 		}
 		return err
 	})
@@ -113,7 +108,7 @@ func (m *memory) loadTerminal(tx *bbolt.Tx) error {
 		}
 		m.terminal.add(h.call, number(k))
 		if h.pinned {
-			m.pin(h.run, 1)
+			m.hold(h.run)
 		}
 		return nil
 	})
@@ -160,14 +155,4 @@ func (m *memory) loadPauses(tx *bbolt.Tx) error {
 // unpublished reports whether something of the record is not out yet.
 func (m *memory) unpublished(r *dedupe.Record) bool {
 	return r.Slot != 0 || m.owed.has(r.Result)
-}
-
-// live lists the hot records in the order of their calls.
-func (m *memory) live() []*dedupe.Record {
-	out := make([]*dedupe.Record, 0, len(m.hot))
-	for _, r := range m.hot {
-		out = append(out, r)
-	}
-	slices.SortFunc(out, func(a, b *dedupe.Record) int { return strings.Compare(a.Call, b.Call) })
-	return out
 }

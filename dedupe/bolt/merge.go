@@ -43,17 +43,18 @@ func (s *staged) merge(m *memory) {
 	if s.seq != 0 {
 		m.terminal.remove(call, s.seq)
 	}
-	if s.pin != "" {
-		m.pin(s.pin, -1)
-	}
-	if !settled(s.record) {
-		m.hot[call] = s.record
-		return
+	if s.held != "" {
+		m.release(s.held)
 	}
 	delete(m.hot, call)
+	delete(m.parked, call)
+	if !settled(s.record) {
+		m.keepLive(s.record)
+		return
+	}
 	m.terminal.add(call, s.newSeq)
 	if pinned(s.record) {
-		m.pin(runOf(s.record), 1)
+		m.hold(runOf(s.record))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"tollgate/dedupe"
 )
 
-// load brings a call into the overlay: from memory when it is hot, else from the
+// load brings a call into the overlay: from memory when it is there, else from the
 // file. A slot published since the last commit is written with this one.
 func (b *batch) load(call string) (*staged, error) {
 	if s, ok := b.records[call]; ok {
@@ -23,12 +23,24 @@ func (b *batch) load(call string) (*staged, error) {
 		delete(b.l.memory.notes, call)
 		b.notes[call] = note
 	}
+	_, asleep := b.l.memory.parked[call]
 	where := b.l.memory.terminal.candidates(call)
 	b.l.mu.Unlock()
-	if s.hot = s.record != nil; !s.hot {
-		if err := s.find(b.tx, b.l.codec, call, where); err != nil {
-			return nil, unavailable(err)
-		}
+	var err error
+	switch s.hot = s.record != nil || asleep; {
+	case asleep:
+		s.record, err = b.l.codec.hotRecord(b.tx, call)
+	case !s.hot:
+		err = s.find(b.tx, b.l.codec, call, where)
+	}
+	if err == nil && s.hot && s.record == nil {
+		err = fmt.Errorf("%w: the record of waiting call %s is gone", ErrDamaged, call)
+	}
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if s.record != nil && (s.hot || pinned(s.record)) {
+		s.held = runOf(s.record)
 	}
 	if noted {
 		value, err := b.l.codec.record(s.record)
@@ -56,9 +68,6 @@ func (s *staged) find(tx *bbolt.Tx, c *codec, call string, where []uint64) error
 		return err
 	}
 	s.record, s.seq = r, seq
-	if pinned(r) {
-		s.pin = runOf(r)
-	}
 	return nil
 }
 

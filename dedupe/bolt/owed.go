@@ -131,10 +131,8 @@ func (l *Ledger) Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit)
 			owing[e.Call] = n
 		}
 	}
-	for _, r := range l.memory.live() {
-		if r.Slot != 0 {
-			slots = append(slots, r.Clone())
-		}
+	for _, r := range l.memory.awake(func(r *dedupe.Record) bool { return r.Slot != 0 }) {
+		slots = append(slots, r.Clone())
 	}
 	l.mu.Unlock()
 	for _, call := range calls {

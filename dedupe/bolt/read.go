@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,27 +20,48 @@ func (l *Ledger) Record(call string) (*dedupe.Record, error) {
 	for range readTries {
 		l.mu.Lock()
 		r := l.memory.hot[call]
+		_, asleep := l.memory.parked[call]
 		where := l.memory.terminal.candidates(call)
 		merged := l.merged
 		l.mu.Unlock()
 		if r != nil {
 			return r.Clone(), nil
 		}
-		if len(where) == 0 {
-			break
+		if !asleep && len(where) == 0 {
+			return nil, fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
 		}
-		r, err := l.terminalRecord(call, where)
+		r, err := l.storedRecord(call, asleep, where)
 		if r != nil || err != nil {
 			return r, err
 		}
 		// The commit under way has moved it, and memory does not say so yet.
 		<-merged
 	}
-	return nil, fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
+	return l.follow(call)
 }
 
-func (l *Ledger) terminalRecord(call string, where []uint64) (r *dedupe.Record, err error) {
+// follow reads a record that moves with every commit: in the writer's own turn,
+// when it stands still.
+func (l *Ledger) follow(call string) (r *dedupe.Record, err error) {
+	_, err = l.do(context.Background(), func(b *batch) (dedupe.Receipt, error) {
+		s, err := b.load(call)
+		if err == nil && s.record != nil {
+			r = s.record.Clone()
+		}
+		return dedupe.Receipt{}, err
+	})
+	if err == nil && r == nil {
+		err = fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
+	}
+	return r, err
+}
+
+func (l *Ledger) storedRecord(call string, asleep bool, where []uint64) (r *dedupe.Record, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
+		if asleep {
+			r, err = l.codec.hotRecord(tx, call)
+			return err
+		}
 		terminal, err := bucket(tx, bucketTerminal)
 		if err == nil {
 			r, _, err = l.codec.lookup(terminal, call, where)
@@ -84,6 +106,11 @@ func (l *Ledger) Resolve(prefix string) ([]string, error) {
 			calls = append(calls, call)
 		}
 	}
+	for call := range l.memory.parked {
+		if strings.HasPrefix(call, prefix) && len(calls) < 2*maxResolved {
+			calls = append(calls, call)
+		}
+	}
 	where := l.memory.terminal.prefixed(prefix, maxResolved)
 	l.mu.Unlock()
 	err := l.view(func(tx *bbolt.Tx) error {
@@ -109,17 +136,4 @@ func (l *Ledger) Resolve(prefix string) ([]string, error) {
 	slices.Sort(calls)
 	calls = slices.Compact(calls)
 	return calls[:min(len(calls), maxResolved)], err
-}
-
-// Live gives the live records, and those with an open slot, to f until it returns
-// false. They are the ledger's own: f may keep them but must not change them.
-func (l *Ledger) Live(f func(*dedupe.Record) bool) {
-	l.mu.Lock()
-	records := l.memory.live()
-	l.mu.Unlock()
-	for _, r := range records {
-		if !f(r) {
-			return
-		}
-	}
 }

@@ -31,7 +31,6 @@ func (l *Ledger) planSweep(now time.Time) {
 	if !s.more {
 		s.low = now.Add(l.options.Retention)
 	}
-	live := l.liveRuns()
 	s.runs, s.more = s.runs[:0], false
 	err := l.view(func(tx *bbolt.Tx) error {
 		runs, err := bucket(tx, bucketRuns)
@@ -47,7 +46,7 @@ func (l *Ledger) planSweep(now time.Time) {
 			}
 			if at := l.runExpiry(r); at.After(now) {
 				s.low = earlier(s.low, at)
-			} else if live[string(k)] {
+			} else if l.needed(string(k)) {
 				s.low = earlier(s.low, now.Add(time.Minute))
 			} else {
 				s.runs = append(s.runs, string(k))
@@ -75,18 +74,11 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// liveRuns are the runs with a record that is live or whose letter is.
-func (l *Ledger) liveRuns() map[string]bool {
+// needed reports whether a record of the run is live, or its letter is.
+func (l *Ledger) needed(run string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	live := make(map[string]bool, len(l.memory.pinned))
-	for k := range l.memory.pinned {
-		live[k] = true
-	}
-	for _, r := range l.memory.hot {
-		live[runOf(r)] = true
-	}
-	return live
+	return l.memory.held[run] != nil
 }
 
 // runExpiry is the first instant at which a run is of no more use.

@@ -28,7 +28,10 @@ type Ledger interface {
 	Record(call string) (*dedupe.Record, error)
 	Run(tenant, root string) (*budget.Run, error)
 	Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit)
-	Live(f func(*dedupe.Record) bool)
+	Running(f func(*dedupe.Record) bool)
+	Waiting(tenant, root string) []string
+	Overdue(before time.Time) []string
+	Counts() (running, waiting int)
 	Epoch() uint64
 	ID() string
 	Close() error
@@ -56,6 +59,7 @@ func Run(t *testing.T, open Open) {
 		"a published letter gives up its request":         publishedLetter,
 		"a settled call expires after its retention":      expiry,
 		"a pending call never expires":                    pending,
+		"waiting calls are found by run and by due time":  waitingCalls,
 		"a live letter pins its record and its run":       pinning,
 		"a result that is not out keeps its record":       owedStays,
 		"a replayed record is live again":                 reopened,

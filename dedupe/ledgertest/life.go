@@ -35,10 +35,9 @@ func crash(t *testing.T, b *bench) {
 	if b.ID() != id || b.Epoch() <= epoch {
 		t.Errorf("id %s, epoch %d after id %s, epoch %d", b.ID(), b.Epoch(), id, epoch)
 	}
-	live := 0
-	b.Live(func(*dedupe.Record) bool { live++; return true })
-	if live != 15 {
-		t.Errorf("%d live records, want 15", live)
+	running, waiting := b.Counts()
+	if slots, _, _ := b.Owed(); running != 5 || waiting != 5 || len(slots) != 5 {
+		t.Errorf("%d running and %d waiting records, %d that owe something, want 5 each", running, waiting, len(slots))
 	}
 }
 
@@ -149,7 +148,9 @@ func publishedLetter(t *testing.T, b *bench) {
 		if got := b.record(r.Call); got.Request != nil || got.Slot != 0 || got.Letter != schemas.LetterActive {
 			t.Errorf("record %+v", got)
 		}
-		b.Live(func(r *dedupe.Record) bool { t.Errorf("%s is still live", r.Call); return true })
+		if slots, _, _ := b.Owed(); len(slots) > 0 {
+			t.Errorf("%s is still owed", slots[0].Call)
+		}
 	}
 	check()
 	b.crash()
@@ -252,8 +253,7 @@ func reopened(t *testing.T, b *bench) {
 		return dedupe.Change{Record: v.Record}
 	})
 	b.crash()
-	live := 0
-	b.Live(func(got *dedupe.Record) bool { live++; return true })
+	_, live := b.Counts()
 	if got := b.record(r.Call); live != 1 || got.State != dedupe.Waiting || got.Outcome.Generation != 0 {
 		t.Errorf("%d live, record %+v", live, got)
 	}
@@ -268,5 +268,51 @@ func reopened(t *testing.T, b *bench) {
 	time.Sleep(2 * Retention)
 	if !b.gone(r.Call) {
 		t.Error("a copy of the record stayed behind")
+	}
+}
+
+func waitingCalls(t *testing.T, b *bench) {
+	now := time.Now()
+	for n := range 6 {
+		r := call(n, dedupe.Waiting)
+		r.Due = now.Add(time.Duration(n) * time.Minute)
+		if n%2 == 0 {
+			r.Slot = dedupe.SlotSchedule // not published yet
+		}
+		if n == 5 {
+			r.Run, r.Root = "r2", "r2"
+		}
+		b.put(r)
+	}
+	b.put(call(6, dedupe.InFlight))
+	check := func() {
+		t.Helper()
+		if got := b.Waiting("t1", "r1"); len(got) != 5 {
+			t.Errorf("%d calls of r1 wait, want 5", len(got))
+		}
+		if got := b.Waiting("t1", "r2"); len(got) != 1 || got[0] != call(5, dedupe.Waiting).Call {
+			t.Errorf("calls of r2 that wait: %v", got)
+		}
+		if got := b.Waiting("t2", "r1"); len(got) != 0 {
+			t.Errorf("calls of another tenant's run: %v", got)
+		}
+		if got := b.Overdue(now.Add(3 * time.Minute)); len(got) != 3 {
+			t.Errorf("%d calls are due within three minutes, want 3", len(got))
+		}
+		running := 0
+		b.Running(func(r *dedupe.Record) bool { running++; return true })
+		if got, waiting := b.Counts(); running != 1 || got != 1 || waiting != 6 {
+			t.Errorf("%d records given as running, %d counted, %d waiting", running, got, waiting)
+		}
+	}
+	check()
+	b.crash()
+	check()
+	b.update(call(1, dedupe.Waiting).Ref(), func(v dedupe.View) dedupe.Change {
+		v.Record.Run, v.Record.Root = "r2", "r2" // another run pays from now on
+		return dedupe.Change{Record: v.Record}
+	})
+	if one, two := b.Waiting("t1", "r1"), b.Waiting("t1", "r2"); len(one) != 4 || len(two) != 2 {
+		t.Errorf("after a move %d calls of r1 and %d of r2 wait, want 4 and 2", len(one), len(two))
 	}
 }
