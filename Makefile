@@ -2,7 +2,7 @@
 # race detector). `make test` is what CI runs.
 
 GO ?= go
-FUZZTIME ?= 30s
+FUZZTIME ?= 5m
 
 SOAKTIME ?= 30m
 SOAKOUT ?= soak-out

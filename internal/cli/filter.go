@@ -90,6 +90,9 @@ func (f *letterFilter) names(args []string, action string) error {
 	return nil
 }
 
+// mostDays is how old an age may be: more would wrap around into the future.
+const mostDays = 100 * 366
+
 var agePattern = regexp.MustCompile(`^(\d+)d(.*)$`)
 
 // instant reads an RFC 3339 time, or an age counted back from now.
@@ -101,16 +104,17 @@ func (s *shell) instant(flag, text string) (time.Time, error) {
 		return t.UTC(), nil
 	}
 	days, rest := 0, text
+	var err error
 	if m := agePattern.FindStringSubmatch(text); m != nil {
-		days, _ = strconv.Atoi(m[1])
+		days, err = strconv.Atoi(m[1])
 		rest = m[2]
 	}
 	age := time.Duration(0)
-	if rest != "" {
-		var err error
-		if age, err = time.ParseDuration(rest); err != nil || age < 0 {
-			return time.Time{}, usage(flag+" "+quoted(text)+" is neither a time nor an age", flag+" 2026-11-30T12:00:00Z, 2h or 3d")
-		}
+	if rest != "" && err == nil {
+		age, err = time.ParseDuration(rest)
+	}
+	if err != nil || age < 0 || days > mostDays {
+		return time.Time{}, usage(flag+" "+quoted(text)+" is neither a time nor an age", flag+" 2026-11-30T12:00:00Z, 2h or 3d")
 	}
 	return s.now().Add(-age).AddDate(0, 0, -days).UTC(), nil
 }
