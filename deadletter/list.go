@@ -75,8 +75,10 @@ type Records interface {
 func state(l *schemas.Letter, rs Records) {
 	r, err := rs.Record(l.Call)
 	switch {
+	case errors.Is(err, dedupe.ErrNotFound) && l.Reason != schemas.ReasonMalformed && l.Reason != schemas.ReasonRejected:
+		l.State = schemas.LetterResolved // a record stays while its letter is active: what is forgotten was dealt with
 	case err != nil:
-		return // a refusal nobody touched, or a record that has expired: active
+		return // a refusal nobody touched: active
 	case r.Generation == l.Generation && r.Letter != "":
 		l.State, l.Note = r.Letter, r.Note
 	case r.Generation > l.Generation && r.State.Terminal(), r.Generation == l.Generation && r.State.Terminal():

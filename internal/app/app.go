@@ -155,16 +155,18 @@ func (a *App) run(ctx context.Context) {
 	}
 }
 
-// expireLetters removes, once an hour, letters that were dealt with and are older
-// than the ledger's own memory.
+// expireLetters removes, once an hour or sooner, letters that were dealt with and are
+// older than the ledger's own memory. The first round comes soon after the start: a
+// dispatcher that is started again every half hour would never come to it.
 func (a *App) expireLetters(ctx context.Context) {
-	t := time.NewTicker(time.Hour)
-	defer t.Stop()
+	every := min(time.Hour, a.opts.Config.Ledger.Retention.D()/4)
+	next := min(time.Minute, every)
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(next):
+			next = every
 		}
 		n, err := a.letters.Expire(ctx, a.opts.Config.Ledger.Retention.D())
 		if err != nil && ctx.Err() == nil {
