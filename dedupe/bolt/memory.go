@@ -25,6 +25,7 @@ type memory struct {
 	pauses   map[string]dedupe.Pause
 	notes    map[string]dedupe.Publication // slots published since the last commit, by call
 	stats    Stats
+	read     uint64 // how often all this was read from the file
 }
 
 func newMemory() memory {
@@ -70,6 +71,7 @@ func (l *Ledger) load() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m.inherit(&l.memory)
+	m.read = l.memory.read + 1
 	l.memory = m
 	l.stale = false
 	return nil

@@ -98,6 +98,15 @@ func paid(r *dedupe.Record) *dedupe.Record {
 	return c
 }
 
+// Read is how often the ledger has read its file: once at the start, and again after
+// a commit that was reported as failed and is in the file nevertheless. What such a
+// commit owes nobody was told to publish: it is in Owed.
+func (l *Ledger) Read() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memory.read
+}
+
 // Pending counts what is owed to the outside.
 func (l *Ledger) Pending() (results, audits, slots int) {
 	l.mu.Lock()

@@ -117,7 +117,7 @@ func (l *Ledger) queued(first *op, expected int) []*op {
 // idle does what no change came along to carry, and says when to look again.
 func (l *Ledger) idle() time.Duration {
 	l.planSweep(time.Now())
-	if !l.dirty() && len(l.sweep.runs) == 0 && !l.due(time.Now()) {
+	if !l.stale && !l.dirty() && len(l.sweep.runs) == 0 && !l.due(time.Now()) {
 		return l.wait(tick)
 	}
 	if err := l.commit(nil, alone); err == nil && (l.sweep.more || l.due(time.Now())) {
