@@ -1,5 +1,5 @@
-# Every target but test-node runs from a clean checkout with Go and a C compiler (for the
-# race detector). `make test` is what CI runs.
+# Every target but test-node and bench-peers runs from a clean checkout with Go and a C
+# compiler (for the race detector). `make test` is what CI runs.
 
 GO ?= go
 FUZZTIME ?= 5m
@@ -7,13 +7,14 @@ FUZZTIME ?= 5m
 SOAKTIME ?= 30m
 SOAKOUT ?= soak-out
 
-.PHONY: build test test-node demo soak soak-long bench fuzz lint
+.PHONY: build test test-node demo soak soak-long bench fuzz lint bench-peers
 
 build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
 
 test: ## everything, with the race detector; one package at a time, since many measure time
 	$(GO) test -race -p 1 -timeout 15m ./...
+	cd bench && $(GO) test -race ./...
 
 test-node: ## the agent in Node; needs npm
 	$(GO) test -tags node -count 1 -run Node ./examples
@@ -30,6 +31,9 @@ soak-long: ## mixed load for SOAKTIME under kills, restarts and full disks; need
 bench: ## what a call costs against bare JetStream; numbers of this machine only
 	$(GO) run ./cmd/tollgate bench --json
 
+bench-peers: ## beside asynq on Redis and River on PostgreSQL; installs Debian's packages of both
+	bench/run.sh
+
 fuzz: ## each fuzz target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \
 		targets=$$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); \
@@ -43,3 +47,4 @@ lint: ## what CI checks before the tests
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "gofmt -w these files:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
+	cd bench && $(GO) vet ./... && $(GO) tool -modfile=../.ci/tools.mod staticcheck ./...
