@@ -69,6 +69,7 @@ func succeed(r *dedupe.Record, opt ResolveOptions, now time.Time) {
 	}
 	out.Timing.Settled = now
 	r.State, r.Outcome, r.Settled, r.Ambiguous = dedupe.Done, &out, now, false
+	r.Released = false // an unavailable call would run again when it is asked for
 	r.Letter, r.LetterReason, r.Note = "", "", note(opt.By, "happened", opt.Why)
 }
 

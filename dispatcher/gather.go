@@ -191,7 +191,7 @@ func (c *call) facts(v dedupe.View, a *admission, now time.Time, p *permit) gate
 	if again := f.Known == gate.Released && f.Source == gate.Submission; r == nil || again {
 		c.freshFacts(v, a, now, &f)
 	} else {
-		waitingFacts(r, a, now, &f)
+		c.waitingFacts(r, a, now, &f)
 	}
 	if p.hold != gate.NoHold {
 		f.HoldFits = !a.latest.Before(later(p.until, now))
@@ -231,7 +231,7 @@ func (c *call) freshFacts(v dedupe.View, a *admission, now time.Time, f *gate.Be
 }
 
 // waitingFacts are those of a call that has a record and terms of its own.
-func waitingFacts(r *dedupe.Record, a *admission, now time.Time, f *gate.BeforeFacts) {
+func (c *call) waitingFacts(r *dedupe.Record, a *admission, now time.Time, f *gate.BeforeFacts) {
 	if r.State != dedupe.Waiting || a.run == nil {
 		return
 	}
@@ -241,6 +241,7 @@ func waitingFacts(r *dedupe.Record, a *admission, now time.Time, f *gate.BeforeF
 	f.Unsafe = r.Terms.UnsafeAt(now, r.FirstAttempt)
 	f.AttemptsLeft = r.Tries < r.Terms.Attempts
 	f.Budget = a.run.Check(r.Run, r.Terms.Write())
+	f.FirstAttempt, f.BadArguments, f.RepairsLeft = r.Tries == 0, c.badArgs != nil, a.run.Repairs < r.Terms.MaxRepairs // a replay is looked at like anything new
 	a.fit(f, now, r.Terms, r.Deadline, r.Run)
 }
 
