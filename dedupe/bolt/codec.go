@@ -97,7 +97,7 @@ func (e *codec) record(r *dedupe.Record) ([]byte, error) {
 		return nil, fmt.Errorf("record of call %s: %w", r.Call, err)
 	}
 	body := e.body.Bytes()
-	if settled(r) { // one that will soon be written again is not worth it
+	if packs(r) {
 		e.packed = e.dict.Encode(e.packed[:cap(e.packed)], body)
 		body = e.packed
 	}
@@ -107,7 +107,7 @@ func (e *codec) record(r *dedupe.Record) ([]byte, error) {
 	if pinned(r) {
 		out[1] |= flagPinned
 	}
-	if settled(r) {
+	if packs(r) {
 		out[1] |= flagPacked
 	}
 	for _, s := range []string{r.Call, run} {
@@ -117,6 +117,10 @@ func (e *codec) record(r *dedupe.Record) ([]byte, error) {
 	stamp(out, since(r))
 	return out, nil
 }
+
+// packs reports whether a record is worth compressing: not when it will soon be
+// written again.
+func packs(r *dedupe.Record) bool { return settled(r) || parks(r) }
 
 // since is when a record's retention begins: what became of its letter counts as
 // news of it.

@@ -29,10 +29,11 @@ type Ledger struct {
 	merged chan struct{} // closed while no commit is under way
 
 	// The writer's own.
-	codec    *codec
-	sweep    sweep
-	stale    bool // a failed commit may be in the file: read it again before the next
-	unsynced bool // there are commits since the last sync; written under mu
+	codec     *codec
+	sweep     sweep
+	forgotten time.Time // when pages of the file were last forgotten
+	stale     bool      // a failed commit may be in the file: read it again before the next
+	unsynced  bool      // there are commits since the last sync; written under mu
 }
 
 // Open opens the ledger at path and raises its epoch. It reads every key once: a
@@ -66,7 +67,11 @@ func (l *Ledger) start() error {
 			return err
 		}
 	}
-	if err := l.load(); err != nil {
+	l.readAll()
+	err := l.load()
+	l.readSome()
+	l.forget()
+	if err != nil {
 		return err
 	}
 	if err := l.db.Update(l.begin); err != nil {

@@ -24,6 +24,7 @@ type sweep struct {
 // planSweep takes one step. A run is dropped when its last use is a retention ago,
 // all its deadlines are past and no record of it is left that could be paid again.
 func (l *Ledger) planSweep(now time.Time) {
+	l.forgetNowAndThen(now) // the walks over the file are what reads most of it
 	s := &l.sweep
 	if !s.more && now.Before(s.next) {
 		return
