@@ -20,6 +20,7 @@ type sweeper struct {
 	mu    sync.Mutex // one sweep at a time; guards all below
 	woken map[string]time.Time
 	stale time.Time // when schedules were last held against the ledger
+	seen  uint64    // up to where; 0 is none
 }
 
 const (
