@@ -39,30 +39,19 @@ type Outbox struct {
 	letters  Letters
 	ledger   Owing
 	log      zerolog.Logger
+	post     *poster
 
-	queue chan posting
-
-	mu     sync.Mutex                // guards failed and behind
+	mu     sync.Mutex                // guards failed
 	failed map[string]*dedupe.Record // slots to try again
-	behind bool                      // the queue was full: look into the ledger
-}
-
-// posting is a result or an audit entry on its way out.
-type posting struct {
-	subject string
-	body    []byte
-	note    dedupe.Publication
 }
 
 // publishTimeout bounds one publish; the server's own is unbounded while it is away.
 const publishTimeout = 5 * time.Second
 
-// publishers at once: a synced stream takes one message per sync each.
-const publishers = 4
-
 // NewOutbox returns an outbox. Nothing goes out before Run.
-func NewOutbox(js jetstream.JetStream, s schemas.Subjects, l Owing, letters Letters, log zerolog.Logger) *Outbox {
-	return &Outbox{js: js, subjects: s, ledger: l, letters: letters, log: log, queue: make(chan posting, 8192), failed: map[string]*dedupe.Record{}}
+func NewOutbox(js jetstream.JetStream, s schemas.Subjects, l Owing, letters Letters, log zerolog.Logger) (*Outbox, error) {
+	p, err := newPoster(js.Conn(), l, log)
+	return &Outbox{js: js, subjects: s, letters: letters, ledger: l, log: log, post: p, failed: map[string]*dedupe.Record{}}, err
 }
 
 // Slot publishes a record's schedule, wake or letter.
@@ -108,7 +97,7 @@ func isConflict(err error) bool {
 
 // Result queues an outcome.
 func (o *Outbox) Result(number uint64, root string, out *schemas.Outcome) {
-	o.post(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encodeOutcome(out), note: dedupe.Publication{Result: number}})
+	o.post.queue(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encodeOutcome(out), call: out.Call, note: dedupe.Publication{Result: number}})
 }
 
 // Audit queues operator decisions.
@@ -118,17 +107,7 @@ func (o *Outbox) Audit(entries []dedupe.Audit) {
 		if tenant == "" {
 			tenant = "_all"
 		}
-		o.post(posting{subject: o.subjects.Audit(tenant, e.Action), body: encode(e), note: dedupe.Publication{Audit: e.Number}})
-	}
-}
-
-func (o *Outbox) post(p posting) {
-	select {
-	case o.queue <- p:
-	default:
-		o.mu.Lock()
-		o.behind = true
-		o.mu.Unlock()
+		o.post.queue(posting{subject: o.subjects.Audit(tenant, e.Action), body: encode(e), note: dedupe.Publication{Audit: e.Number}})
 	}
 }
 
@@ -149,48 +128,12 @@ func (o *Outbox) Refused(ctx context.Context, d dispatcher.Delivery, out *schema
 	return err
 }
 
-// Run publishes until ctx ends and the queue is empty, or flush ends.
+// Run publishes until ctx ends and what is queued is out, or flush ends.
 func (o *Outbox) Run(ctx, flush context.Context) {
 	var wg sync.WaitGroup
-	for range publishers {
-		wg.Go(func() { o.publish(ctx, flush) })
-	}
+	wg.Go(func() { o.post.run(ctx, flush) })
 	wg.Go(func() { o.retry(ctx) })
 	wg.Wait()
-}
-
-func (o *Outbox) publish(ctx, flush context.Context) {
-	for {
-		select {
-		case p := <-o.queue:
-			o.send(flush, p)
-			continue
-		default:
-		}
-		select {
-		case p := <-o.queue:
-			o.send(flush, p)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// send publishes until the server has it. At shutdown what is left stays owed.
-func (o *Outbox) send(ctx context.Context, p posting) {
-	for wait := 50 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
-		try, cancel := context.WithTimeout(ctx, publishTimeout)
-		_, err := o.js.Publish(try, p.subject, p.body)
-		cancel()
-		if err == nil {
-			if p.note != (dedupe.Publication{}) {
-				o.ledger.Published(p.note)
-			}
-			return
-		}
-		o.log.Warn().Err(err).Str("subject", p.subject).Msg("not published yet")
-		sleep(ctx, wait)
-	}
 }
 
 // retry tries failed slots again, and looks into the ledger when the queue overran.
@@ -202,13 +145,11 @@ func (o *Outbox) retry(ctx context.Context) {
 		for _, r := range o.failed {
 			again = append(again, r)
 		}
-		behind := o.behind && len(o.queue) == 0
-		o.behind = o.behind && !behind
 		o.mu.Unlock()
 		for _, r := range again {
 			o.again(ctx, r)
 		}
-		if behind {
+		if o.post.overran() {
 			o.Owed(ctx)
 		}
 	}

@@ -45,7 +45,9 @@ func (a *App) assemble(ctx context.Context) error {
 		return err
 	}
 	store := deadletter.NewStore(a.js, a.subjects, a.names.Letters)
-	a.outbox = consumer.NewOutbox(a.js, a.subjects, a.ledger, store, a.opts.Log)
+	if a.outbox, err = consumer.NewOutbox(a.js, a.subjects, a.ledger, store, a.opts.Log); err != nil {
+		return err
+	}
 	a.consumer = consumer.New(consumer.Config{
 		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Tools: a.tools, Ledger: a.ledger, Outbox: a.outbox, Log: a.opts.Log,
 		Limits: a.limits(), ShutdownGrace: c.Limits.ShutdownGrace.D(),

@@ -135,6 +135,7 @@ func TestB18ACallBehindAFailedOneDoesNotWaitForIt(t *testing.T) {
 			a := worldtest.Msg{Tool: "list.append", Run: "r", Key: "k1", Body: `{"v":"a"}`}
 			b := worldtest.Msg{Tool: "list.append", Run: "r", Key: "k2", Body: `{"v":"b"}`}
 			w.Publish(a)
+			w.Until(time.Second, "the first attempt", func() bool { return s.N() == 1 }) // which of two comes first is open
 			w.Publish(b)
 			w.Outcome(b, time.Second)
 			w.Outcome(a, 10*time.Second)
