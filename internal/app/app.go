@@ -142,6 +142,9 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
+	if a.server != nil {
+		serving.Go(func() { fail("embedded NATS", a.watchServer(ctx)) })
+	}
 	if os.Getpid() == 1 { // nobody else collects what a command leaves behind
 		wg.Go(func() { fail("orphan reaper", exec.Reap(term)) })
 	}
@@ -152,6 +155,28 @@ func (a *App) run(ctx context.Context) {
 	defer cancel()
 	if err := a.term.Release(release); err != nil {
 		a.opts.Log.Warn().Err(err).Msg("the ownership was not released; a restart takes it over all the same")
+	}
+}
+
+// watchServer returns when the embedded server has taken no writes for some seconds.
+// It never takes any again in this process, and results that it acknowledged may not
+// be on the disk: the next start publishes them once more.
+func (a *App) watchServer(ctx context.Context) error {
+	const looks = 3
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for ill := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		why := a.server.Ill()
+		if why == nil {
+			ill = 0
+		} else if ill++; ill == looks {
+			return fmt.Errorf("it takes no more writes until it is started again; make room on its disk and start the dispatcher: %w", why)
+		}
 	}
 }
 

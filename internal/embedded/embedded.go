@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -182,6 +183,15 @@ func (s *Server) ClientURL() string {
 		return ""
 	}
 	return s.s.ClientURL()
+}
+
+// Ill says why the server takes no more writes, or nil. After a write that failed, on
+// a full disk above all, it takes none on that stream until it is started again.
+func (s *Server) Ill() error {
+	if h := s.s.Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
+		return errors.New(h.Error)
+	}
+	return nil
 }
 
 // Shutdown stops the server, waits until its files are closed, and frees the store

@@ -91,6 +91,11 @@ func (p *program) start(ctx context.Context) error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
+	return p.served(ctx, ready)
+}
+
+// served returns when the program has said where it serves.
+func (p *program) served(ctx context.Context, ready string) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(ready); err == nil {
 			return nil

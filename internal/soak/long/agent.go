@@ -200,14 +200,18 @@ func (a *agents) stored(ctx context.Context, s step) error {
 	return nil
 }
 
-// insist tries until it works: whoever should answer may be dead just now.
-func insist(ctx context.Context, each time.Duration, f func(context.Context) error) error {
+// insist tries until it works: whoever should answer may be dead just now. The error
+// is the last one that was not the end of all tries.
+func insist(ctx context.Context, each time.Duration, f func(context.Context) error) (err error) {
 	for {
 		try, cancel := context.WithTimeout(ctx, each)
-		err := f(try)
+		tried := f(try)
 		cancel()
-		if err == nil {
+		if tried == nil {
 			return nil
+		}
+		if err == nil || ctx.Err() == nil {
+			err = tried
 		}
 		select {
 		case <-time.After(250 * time.Millisecond):

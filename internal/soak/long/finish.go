@@ -7,11 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tollgate/control"
+	"tollgate/deadletter"
 	"tollgate/internal/soak/flat"
 )
 
@@ -63,7 +65,7 @@ func (s *session) finish(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := insist(within, 5*time.Second, s.quiet); err != nil {
-		b.fault("after the end of every call: %v", err)
+		b.fault("after the end of every call: %v%s", err, s.left(ctx))
 	}
 	if !s.verify(ctx, 2*time.Minute) {
 		b.fault("verify did not answer at the end")
@@ -97,6 +99,29 @@ func (s *session) quiet(ctx context.Context) error {
 		}
 	}
 	return err
+}
+
+// left lists the letters and calls that nobody has ended.
+func (s *session) left(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	var b strings.Builder
+	var letters deadletter.Page
+	err := s.agents.ctl.Ask(ctx, control.VerbLetterList, deadletter.Filter{Limit: 10}, &letters)
+	for _, l := range letters.Letters {
+		fmt.Fprintf(&b, "\n  letter %s of %s: %s %s, %s", l.ID, l.Tool, l.Reason, l.Code, l.State)
+	}
+	for _, state := range []string{"in_flight", "waiting"} {
+		var calls control.CallsPage
+		err = errors.Join(err, s.agents.ctl.Ask(ctx, control.VerbCallsList, control.CallsQuery{State: state, Limit: 10}, &calls))
+		for _, c := range calls.Calls {
+			fmt.Fprintf(&b, "\n  call %s of %s: %s, generation %d, due %v, deadline %v", c.Call, c.Tool, c.State, c.Generation, c.Due, c.Deadline)
+		}
+	}
+	if err != nil {
+		fmt.Fprintf(&b, "\n  and the rest cannot be told: %v", err)
+	}
+	return b.String()
 }
 
 // rule is when a series is flat. The warm-up is the time until the ledger forgets as
