@@ -14,8 +14,8 @@ import (
 const tollgatePause = "200ms"
 
 // tollgate runs the program's own benchmark: the whole dispatcher with the embedded
-// server, on empty files below dir, which is where the peers have theirs. It checks by
-// itself that every call has its one result.
+// server, on empty files below dir, which is where the peers have theirs. It fails
+// if the tool ran another number of times than there were calls and results.
 func tollgate(dir, sync string) func(context.Context, options) (turn, error) {
 	return func(ctx context.Context, o options) (turn, error) {
 		cmd := exec.CommandContext(ctx, o.tollgate, "bench", "--json", "--quiet", "--sync", sync,

@@ -167,7 +167,11 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 	if err != nil {
 		return err
 	}
-	calls := float64(len(idle) + p.o.Rounds*p.o.Calls)
+	sent := len(idle) + p.o.Rounds*p.o.Calls
+	if ran := p.ran.Load(); ran != int64(sent) {
+		return fmt.Errorf("%d calls were sent and the tool ran %d times: that is no measure of a call", sent, ran)
+	}
+	calls := float64(sent)
 	r.LedgerBytes, r.LedgerUncompacted = float64(after.compacted-before.compacted)/calls, float64(after.used-before.used)/calls
 	r.RSSMB = rssMB()
 	return nil

@@ -67,6 +67,7 @@ type product struct {
 	o     Options
 	app   *app.App
 	tool  *http.Server // nil: the tool is a function
+	ran   atomic.Int64 // how often the tool was run
 	conns []*nats.Conn
 	js    []jetstream.JetStream
 }
@@ -85,6 +86,7 @@ func startProduct(ctx context.Context, o Options) (_ *product, err error) {
 			return nil, err
 		}
 		p.tool = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			p.ran.Add(1)
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = w.Write(result)
 		})}
@@ -99,7 +101,10 @@ func startProduct(ctx context.Context, o Options) (_ *product, err error) {
 	if err != nil {
 		return nil, err
 	}
-	noop := func(context.Context, dispatcher.Invocation) (any, error) { return result, nil }
+	noop := func(context.Context, dispatcher.Invocation) (any, error) {
+		p.ran.Add(1)
+		return result, nil
+	}
 	p.app, err = app.Start(ctx, app.Options{Config: c, Functions: map[string]function.Func{"noop": noop}, Log: zerolog.Nop(), Version: "bench"})
 	if err != nil {
 		return nil, err
