@@ -51,6 +51,7 @@ var mayImport = map[string][]string{
 	"internal/demo":       anything,
 	"internal/worldtest":  anything,
 	"internal/e2e":        anything,
+	"internal/model":      anything,
 	"internal/contract":   anything,
 	"internal/soak":       anything,
 	"internal/soak/long":  anything,

@@ -1,0 +1,147 @@
+package model
+
+import (
+	"strings"
+	"time"
+)
+
+// The policy of every tool, as the model knows it; its text is in world_test.go.
+const (
+	maxTries      = 3
+	timeout       = 3 * time.Second
+	backoffBase   = 200 * time.Millisecond
+	backoffCap    = 2 * time.Second
+	maxRetryAfter = 10 * time.Second
+	runAttempts   = 14
+	runEffects    = 8
+	runElapsed    = 4 * time.Minute
+	runRepairs    = 2
+)
+
+// account is one run path's part of the budget.
+type account struct {
+	attempts, effects           int // spent
+	attemptsLimit, effectsLimit int
+	attemptsNamed, effectsNamed bool
+	cancelled                   bool
+	open                        bool // it has limits; one that was only cancelled has none
+}
+
+// run is the accounts of one sequence, and what they were at every instant.
+type run struct {
+	started  time.Time
+	accounts map[string]account
+	repairs  int
+	history  []moment
+}
+
+// moment is the accounts after a change.
+type moment struct {
+	at       time.Time
+	accounts map[string]account
+}
+
+func (r *run) change(at time.Time, paths []string, f func(*account)) {
+	if r.started.IsZero() {
+		r.started = at
+	}
+	for _, p := range paths {
+		a := r.accounts[p]
+		f(&a)
+		r.accounts[p] = a
+	}
+	copied := map[string]account{}
+	for p, a := range r.accounts {
+		copied[p] = a
+	}
+	r.history = append(r.history, moment{at, copied})
+}
+
+// up lists a path and everything above it.
+func up(path string) []string {
+	all := []string{path}
+	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path, '/') {
+		path = path[:i]
+		all = append(all, path)
+	}
+	return all
+}
+
+// admit opens the accounts on a path, and lets a message name its own path's limits.
+func (r *run) admit(at time.Time, path string, attempts, effects int) {
+	r.change(at, up(path), func(a *account) {
+		if !a.open {
+			a.open, a.attemptsLimit, a.effectsLimit = true, runAttempts, runEffects
+		}
+	})
+	r.change(at, []string{path}, func(a *account) {
+		if attempts >= 0 && !a.attemptsNamed {
+			a.attemptsNamed, a.attemptsLimit = true, min(a.attemptsLimit, max(attempts, a.attempts))
+		}
+		if effects >= 0 && !a.effectsNamed {
+			a.effectsNamed, a.effectsLimit = true, min(a.effectsLimit, max(effects, a.effects))
+		}
+	})
+}
+
+func (r *run) charge(at time.Time, path string, write bool) {
+	r.change(at, up(path), func(a *account) {
+		a.attempts++
+		if write {
+			a.effects++
+		}
+	})
+}
+
+// cancel marks a path and what is known below it.
+func (r *run) cancel(at time.Time, path string) {
+	marked := []string{path}
+	for p := range r.accounts {
+		if strings.HasPrefix(p, path+"/") {
+			marked = append(marked, p)
+		}
+	}
+	r.change(at, marked, func(a *account) { a.cancelled = true })
+}
+
+func (r *run) deadline() time.Time { return r.started.Add(runElapsed) }
+
+// spent names the dimension that refuses one more dispatch; "" where none does.
+func spent(accounts map[string]account, path string, write bool) string {
+	paths := up(path)
+	for i := len(paths) - 1; i >= 0; i-- { // from the root
+		switch a := accounts[paths[i]]; {
+		case a.attempts >= a.attemptsLimit:
+			return "attempts"
+		case write && a.effects >= a.effectsLimit:
+			return "side_effects"
+		}
+	}
+	return ""
+}
+
+func cancelled(accounts map[string]account, path string) bool {
+	for _, p := range up(path) {
+		if accounts[p].cancelled {
+			return true
+		}
+	}
+	return false
+}
+
+// around calls f with the accounts as they may have been at an instant: what
+// happened at that very instant may have come before or after.
+func (r *run) around(at time.Time, f func(map[string]account)) {
+	before := map[string]account{}
+	for _, m := range r.history {
+		if m.at.Before(at) {
+			before = m.accounts
+		}
+	}
+	f(before)
+	for _, m := range r.history {
+		if m.at.Equal(at) {
+			f(m.accounts)
+		}
+	}
+}

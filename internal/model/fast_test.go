@@ -1,0 +1,5 @@
+//go:build !soak
+
+package model
+
+const sequences = fast
