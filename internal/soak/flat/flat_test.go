@@ -56,9 +56,18 @@ func TestWhatIsNotJudged(t *testing.T) {
 	if v := rule.Judge(leak)[0]; v.Judged || !v.Flat {
 		t.Errorf("free to grow: %v", v)
 	}
-	leak.Series[0].Free, leak.Series[0].Slack = false, 1e6
+	leak.Series[0].Free, leak.Series[0].Slack = false, 1e9
 	if v := rule.Judge(leak)[0]; !v.Judged || !v.Flat {
 		t.Errorf("within the slack: %v", v)
+	}
+	ended := rule
+	ended.Until = 20 * time.Minute
+	late := curve(func(m float64) float64 { return 100 + 1e6*max(0, m-20) })
+	if v := ended.Judge(late)[0]; !v.Judged || !v.Flat {
+		t.Errorf("grows after the end of the load only: %v", v)
+	}
+	if v := rule.Judge(late)[0]; v.Flat {
+		t.Errorf("grows in the last third: %v", v)
 	}
 	long := rule
 	long.Least = time.Hour

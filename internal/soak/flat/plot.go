@@ -40,10 +40,13 @@ func (p Plot) Write(w io.Writer, t *Table) error {
 	p.legend(&b, t)
 	verdicts, end := p.Rule.Judge(t), length(t)
 	for i, s := range t.Series {
-		c := cell{x: float64(i%columns) * cellWidth, y: header + float64(i/columns)*cellHeight, end: end, top: ceiling(t.Points[i])}
+		c := cell{x: float64(i%columns) * cellWidth, y: header + float64(i/columns)*cellHeight, end: end, top: ceiling(t.Points[i], s.Unit)}
 		c.frame(&b, s, verdicts[i])
 		c.events(&b, t.Events, p.Kinds)
-		c.warmUp(&b, p.Rule.WarmUp)
+		c.shade(&b, 0, min(p.Rule.WarmUp, end))
+		if until := p.Rule.Until; until > 0 && until < end {
+			c.shade(&b, max(until, p.Rule.WarmUp), end)
+		}
 		c.curve(&b, t.Points[i])
 	}
 	b.WriteString("</svg>\n")
@@ -66,7 +69,7 @@ func (p Plot) legend(b *bytes.Buffer, t *Table) {
 		fmt.Fprintf(b, `<rect x="%.1f" y="54" width="10" height="10" fill="%s"/><text x="%.1f" y="63">%s</text>`+"\n", x, k.Colour, x+14, html.EscapeString(label))
 		x += 30 + 6.2*float64(len(label))
 	}
-	fmt.Fprintf(b, `<text x="%.1f" y="63" fill="#888">grey: warm-up, not judged</text>`+"\n", x)
+	fmt.Fprintf(b, `<text x="%.1f" y="63" fill="#888">grey: not judged</text>`+"\n", x)
 }
 
 // cell is the place of one curve: time to the right, the quantity upwards from 0.
@@ -85,15 +88,16 @@ func (c cell) py(v float64) float64 {
 }
 
 func (c cell) frame(b *bytes.Buffer, s Series, v Verdict) {
-	colour, word := "#2a7d2a", "flat"
+	growth := fmt.Sprintf(": %+.3g%% in 10 min", 100*v.Growth/max(1e-9, v.Median))
+	colour, word := "#2a7d2a", "flat"+growth
 	switch {
 	case !v.Judged:
 		colour, word = "#888", "not judged"
 	case !v.Flat:
-		colour, word = "#c00000", "grows"
+		colour, word = "#c00000", "grows"+growth
 	}
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" font-weight="bold">%s</text>`, c.x+left, c.y+16, html.EscapeString(s.What))
-	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end" fill="%s">%s: %+.3g%% in 10 min</text>`+"\n", c.x+cellWidth-right, c.y+16, colour, word, 100*v.Growth/max(1e-9, v.Median))
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="end" fill="%s">%s</text>`+"\n", c.x+cellWidth-right, c.y+16, colour, word)
 	for _, share := range []float64{0, 0.5, 1} {
 		y := c.py(share * c.top)
 		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n",
@@ -106,9 +110,10 @@ func (c cell) frame(b *bytes.Buffer, s Series, v Verdict) {
 	b.WriteByte('\n')
 }
 
-func (c cell) warmUp(b *bytes.Buffer, until time.Duration) {
+// shade marks what is not judged.
+func (c cell) shade(b *bytes.Buffer, from, to time.Duration) {
 	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="#888" fill-opacity="0.13"/>`+"\n",
-		c.px(0), c.y+top, c.px(min(until, c.end))-c.px(0), cellHeight-top-bottom)
+		c.px(from), c.y+top, max(0, c.px(to)-c.px(from)), cellHeight-top-bottom)
 }
 
 // events are ticks below the curve, a line of their own for each kind; a spell is a
@@ -144,14 +149,17 @@ func length(t *Table) (end time.Duration) {
 	return end
 }
 
-// ceiling is a round number above all points.
-func ceiling(points []Point) float64 {
-	most := 1.0
+// ceiling is a round number above all points; of bytes, in the unit they are told in.
+func ceiling(points []Point, unit string) float64 {
+	most, scale := 1.0, 1.0
 	for _, p := range points {
 		most = max(most, p.Value)
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(most)))
-	return math.Ceil(most/unit*2) / 2 * unit
+	for unit == "B" && most/scale >= 1024 {
+		scale *= 1024
+	}
+	step := scale * math.Pow(10, math.Floor(math.Log10(most/scale)))
+	return math.Ceil(most/step*2) / 2 * step
 }
 
 // tick is a round step that gives some six to twelve labels.

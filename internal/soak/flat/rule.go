@@ -13,6 +13,7 @@ import (
 // Sen), which a third of bad windows do not move. The line may rise by so much.
 type Rule struct {
 	WarmUp  time.Duration // what is earlier is not judged
+	Until   time.Duration // nor what is later: the load has ended; 0: all is judged
 	Window  time.Duration
 	Percent float64       // of the median, in ten minutes
 	Least   time.Duration // a span shorter than this is too short to be judged
@@ -82,7 +83,7 @@ func (r Rule) windows(points []Point) (out []Point) {
 		for ; i < len(points) && points[i].At/r.Window == n; i++ {
 			values = append(values, points[i].Value)
 		}
-		if start := n * r.Window; start >= r.WarmUp {
+		if start := n * r.Window; start >= r.WarmUp && (r.Until == 0 || start+r.Window <= r.Until) {
 			out = append(out, Point{start + r.Window/2, median(values)})
 		}
 	}

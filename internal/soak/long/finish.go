@@ -127,7 +127,7 @@ func (s *session) left(ctx context.Context) string {
 // rule is when a series is flat. The warm-up is the time until the ledger forgets as
 // much as it learns: it keeps a call for the retention and the longest call.
 func (o options) rule() flat.Rule {
-	return flat.Rule{WarmUp: o.retention + o.window() + time.Minute, Window: 20 * time.Second, Percent: 10, Least: 8 * time.Minute}
+	return flat.Rule{WarmUp: o.retention + o.window() + time.Minute, Until: o.length, Window: 20 * time.Second, Percent: 10, Least: 8 * time.Minute}
 }
 
 // report writes everything down and says whether it was well.

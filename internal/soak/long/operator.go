@@ -68,8 +68,7 @@ func (a *agents) resolve(ctx context.Context, s step, id string) (happened bool)
 	if happened {
 		q.Verdict, q.Result = deadletter.Happened, json.RawMessage(`{"found":"in the books"}`)
 	}
-	a.order(ctx, id, control.VerbResolve, q)
-	return happened
+	return a.order(ctx, id, control.VerbResolve, q) && happened
 }
 
 // replay reports whether the letter was replayed, and not refused for good.
@@ -81,12 +80,11 @@ func (a *agents) discard(ctx context.Context, id string) {
 	a.order(ctx, id, control.VerbDiscard, control.LetterQuery{ID: id, Why: "the soak has seen it"})
 }
 
-// order repeats an operation until it is done or refused. A conflict after a try
-// whose answer was lost means that the try was done.
+// order repeats an operation until it is done or refused. A refusal may follow a try
+// that was done and whose answer was lost: the call's generation tells.
 func (a *agents) order(ctx context.Context, id, verb string, query any) (done bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	lostOne := false
 	err := insist(ctx, 3*time.Second, func(ctx context.Context) error {
 		var answer control.Done
 		err := a.ctl.Ask(ctx, verb, query, &answer)
@@ -95,10 +93,7 @@ func (a *agents) order(ctx context.Context, id, verb string, query any) (done bo
 		case err == nil:
 			done = true
 		case errors.As(err, &f) && f.Code == http.StatusConflict:
-			done = lostOne
-			err = nil
-		case !errors.As(err, &f):
-			lostOne = lostOne || !errors.Is(err, control.ErrNoDispatcher)
+			done, err = a.moved(ctx, id)
 		}
 		return err
 	})
@@ -106,4 +101,15 @@ func (a *agents) order(ctx context.Context, id, verb string, query any) (done bo
 		a.book.fault("%s of letter %s was never done: %v", verb, id, err)
 	}
 	return done
+}
+
+// moved reports whether the call of a letter is in a later generation by now.
+func (a *agents) moved(ctx context.Context, id string) (bool, error) {
+	_, generation, err := dedupe.ParseLetterID(id)
+	if err != nil {
+		return false, err
+	}
+	var d control.CallDetail
+	err = a.ctl.Ask(ctx, control.VerbCallShow, control.IDQuery{ID: id}, &d)
+	return d.Generation > generation, err
 }

@@ -14,7 +14,7 @@ const (
 	killServer     = "nats-server killed"
 	fullLedger     = "ledger's disk full"
 	fullServer     = "server's disk full"
-	cureServer     = "nats-server restarted, unhealthy after a full disk"
+	cureServer     = "nats-server restarted by its supervisor"
 )
 
 // trouble is one fault: when, what, and of a full disk how long.
