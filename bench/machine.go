@@ -46,7 +46,7 @@ func about(ctx context.Context, o options, redis, postgres *server) machine {
 
 // words is the line below the table.
 func (m machine) words() string {
-	return fmt.Sprintf("Made on %s by `%s`: medians of %d rounds of %d laps of %d calls. Tollgate %s, asynq %s on Redis %s, River %s on PostgreSQL %s, %s, %s, %d CPUs (%s).",
+	return fmt.Sprintf("Made on %s by `%s`: median of %d × %d laps of %d calls. Tollgate %s, asynq %s on Redis %s, River %s on PostgreSQL %s, %s, %s, %d CPUs (%s).",
 		m.Day, m.Command, m.Rounds, laps, m.Jobs, m.Tollgate, m.Asynq, m.Redis, m.River, m.Postgres, m.Go, m.Kernel, m.CPUs, m.CPU)
 }
 

@@ -29,7 +29,7 @@ type server struct {
 
 const startWithin = 30 * time.Second
 
-// startRedis keeps an append-only file, synced every second, as Redis itself advises;
+// startRedis keeps an append-only file, synced every second, the default for such a file;
 // nothing else differs from what Redis does without a configuration.
 func startRedis(ctx context.Context, dir string) (*server, error) {
 	program, err := find("redis-server", "redis-server", "/usr/bin")
