@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.tollgate, "tollgate", "bin/tollgate", "the program to measure")
-	flag.IntVar(&o.jobs, "jobs", 20_000, "jobs of a round")
+	flag.IntVar(&o.jobs, "jobs", 10_000, "jobs of a round")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often everybody has a turn")
 	flag.IntVar(&o.idle, "idle", 100, "jobs measured alone, in each turn")
 	flag.DurationVar(&o.idleFor, "idle-for", 20*time.Second, "the longest that those take")
