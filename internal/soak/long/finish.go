@@ -130,12 +130,29 @@ func (o options) rule() flat.Rule {
 	return flat.Rule{WarmUp: o.retention + o.window() + time.Minute, Until: o.length, Window: 20 * time.Second, Percent: 10, Least: 8 * time.Minute}
 }
 
+// lifeRule is when the dispatcher is flat within its one long life, where what leaks
+// slowly shows. Its memory comes to rest in the first minute.
+func (o options) lifeRule() flat.Rule {
+	from, to := o.longLife()
+	return flat.Rule{WarmUp: from + 2*time.Minute, Until: to, Window: 20 * time.Second, Percent: 20, Least: 5 * time.Minute}
+}
+
+// verdicts are those of all series over the run, and of the dispatcher's in its life.
+func (s *session) verdicts() []flat.Verdict {
+	all := s.o.rule().Judge(s.table)
+	for _, v := range s.o.lifeRule().Judge(s.table)[:dispatcherThreads+1] {
+		v.Series.What += ", in one life"
+		all = append(all, v)
+	}
+	return all
+}
+
 // report writes everything down and says whether it was well.
 func (s *session) report() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o, rule := s.o, s.o.rule()
-	verdicts := rule.Judge(s.table)
+	verdicts := s.verdicts()
 	for _, v := range verdicts {
 		if v.Judged && !v.Flat {
 			s.agents.book.fault("not flat: %v", v)

@@ -23,18 +23,22 @@ type trouble struct {
 	kind       string
 }
 
-// schedule is the faults of a run, in order. Between four and seven tenths of it the
-// dispatcher is left alive, so that what leaks slowly in one life shows.
+// longLife is when the dispatcher is left alive, so that what leaks slowly in one life
+// shows.
+func (o options) longLife() (from, to time.Duration) { return o.length * 4 / 10, o.length * 7 / 10 }
+
+// schedule is the faults of a run, in order.
 func schedule(rng *rand.Rand, o options) (all []trouble) {
 	within := func(from, to time.Duration) time.Duration {
 		return time.Duration(o.pace * float64(from+time.Duration(rng.Int64N(int64(to-from)))))
 	}
+	from, to := o.longLife()
 	for at := within(20*time.Second, 60*time.Second); at < o.length; at += within(20*time.Second, 60*time.Second) {
 		kind := killDispatcher
 		if rng.IntN(4) == 0 {
 			kind = stopDispatcher
 		}
-		if at < o.length*4/10 || at > o.length*7/10 {
+		if at < from || at > to {
 			all = append(all, trouble{at: at, kind: kind})
 		}
 	}
