@@ -35,8 +35,8 @@ type batch struct {
 type staged struct {
 	record *dedupe.Record // nil: no such call
 	value  []byte         // to be written; nil is unchanged
-	hot    bool
-	seq    uint64 // in terminal; 0 is not there
+	in     place
+	seq    uint64 // where it is appended
 	held   string // run key it is counted under
 	newSeq uint64
 }

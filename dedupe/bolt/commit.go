@@ -146,17 +146,13 @@ func (b *batch) loadNoted() error {
 }
 
 func (b *batch) writeRecords() error {
-	hot, err := bucket(b.tx, bucketHot)
-	if err != nil {
-		return err
-	}
-	terminal, err := bucket(b.tx, bucketTerminal)
+	places, err := openPlaces(b.tx)
 	if err != nil {
 		return err
 	}
 	for _, call := range b.order {
 		if s := b.records[call]; s.value != nil {
-			if err := s.write(hot, terminal); err != nil {
+			if err := s.write(places); err != nil {
 				return fmt.Errorf("record of call %s: %w", call, err)
 			}
 		}
@@ -166,27 +162,6 @@ func (b *batch) writeRecords() error {
 
 // settled reports whether a record belongs to the terminal bucket.
 func settled(r *dedupe.Record) bool { return r.State.Terminal() && r.Slot == 0 }
-
-func (s *staged) write(hot, terminal *bbolt.Bucket) error {
-	if s.seq != 0 {
-		if err := terminal.Delete(key(s.seq)); err != nil {
-			return err
-		}
-	}
-	if !settled(s.record) {
-		return hot.Put([]byte(s.record.Call), s.value)
-	}
-	if s.hot {
-		if err := hot.Delete([]byte(s.record.Call)); err != nil {
-			return err
-		}
-	}
-	var err error
-	if s.newSeq, err = terminal.NextSequence(); err != nil {
-		return err
-	}
-	return terminal.Put(key(s.newSeq), s.value)
-}
 
 func (b *batch) writeRuns() error {
 	if !b.changesRuns() {

@@ -27,6 +27,7 @@ const (
 var (
 	bucketMeta     = []byte("meta")
 	bucketHot      = []byte("hot")
+	bucketWaiting  = []byte("waiting")
 	bucketTerminal = []byte("terminal")
 	bucketOut      = []byte("out")
 	bucketRuns     = []byte("runs")
@@ -38,10 +39,10 @@ var (
 )
 
 // format is the version of the file's layout.
-const format = 1
+const format = 2 // 1 had waiting calls in hot
 
 func buckets() [][]byte {
-	return [][]byte{bucketMeta, bucketHot, bucketTerminal, bucketOut, bucketRuns}
+	return [][]byte{bucketMeta, bucketHot, bucketWaiting, bucketTerminal, bucketOut, bucketRuns}
 }
 
 // ensure makes the file exist, or says what is wrong with it before bbolt, which
@@ -174,14 +175,15 @@ func checkWhole(tx *bbolt.Tx, path string) error {
 
 // checkLayout reads the meta bucket and refuses a file this code cannot read.
 func checkLayout(tx *bbolt.Tx, path string) error {
+	if meta := tx.Bucket(bucketMeta); meta != nil {
+		if f := meta.Get(keyFormat); len(f) != 1 || f[0] != format {
+			return fmt.Errorf("ledger %s has format %v, this version reads %d: use the version that wrote it", path, f, format)
+		}
+	}
 	for _, name := range buckets() {
 		if tx.Bucket(name) == nil {
 			return damaged(path, fmt.Errorf("bucket %q is missing", name))
 		}
-	}
-	f := tx.Bucket(bucketMeta).Get(keyFormat)
-	if len(f) != 1 || f[0] != format {
-		return fmt.Errorf("ledger %s has format %v, this version reads %d: use the version that wrote it", path, f, format)
 	}
 	return nil
 }
@@ -219,7 +221,8 @@ func bucket(tx *bbolt.Tx, name []byte) (*bbolt.Bucket, error) {
 		return nil, fmt.Errorf("bucket %q is missing", name)
 	}
 	b.FillPercent = 0.5
-	if string(name) == string(bucketTerminal) || string(name) == string(bucketOut) {
+	switch string(name) {
+	case string(bucketWaiting), string(bucketTerminal), string(bucketOut):
 		b.FillPercent = 1 // appended only: a full page is never split again
 	}
 	return b, nil

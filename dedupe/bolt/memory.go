@@ -58,7 +58,7 @@ func (l *Ledger) load() error {
 		if err := checkLayout(tx, l.path); err != nil {
 			return err
 		}
-		for _, read := range []func(*bbolt.Tx) error{func(tx *bbolt.Tx) error { return m.loadHot(tx, l.codec) }, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
+		for _, read := range []func(*bbolt.Tx) error{func(tx *bbolt.Tx) error { return m.loadLive(tx, l.codec) }, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
 			if err := read(tx); err != nil {
 				return err
 			}
@@ -92,14 +92,20 @@ func (m *memory) inherit(old *memory) {
 	}
 }
 
-func (m *memory) loadHot(tx *bbolt.Tx, c *codec) error {
-	return tx.Bucket(bucketHot).ForEach(func(_, v []byte) error {
-		r, err := c.decode(v)
-		if err == nil {
-			m.keepLive(r)
+func (m *memory) loadLive(tx *bbolt.Tx, c *codec) error {
+	for _, name := range [][]byte{bucketHot, bucketWaiting} {
+		err := tx.Bucket(name).ForEach(func(k, v []byte) error {
+			r, err := c.decode(v)
+			if err == nil {
+				m.keepLive(r, number(k))
+			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	return nil
 }
 
 func (m *memory) loadTerminal(tx *bbolt.Tx) error {

@@ -40,7 +40,7 @@ func (b *batch) merge(m *memory) {
 
 func (s *staged) merge(m *memory) {
 	call := s.record.Call
-	if s.seq != 0 {
+	if s.in == inTerminal {
 		m.terminal.remove(call, s.seq)
 	}
 	if s.held != "" {
@@ -49,7 +49,7 @@ func (s *staged) merge(m *memory) {
 	delete(m.hot, call)
 	delete(m.parked, call)
 	if !settled(s.record) {
-		m.keepLive(s.record)
+		m.keepLive(s.record, s.newSeq)
 		return
 	}
 	m.terminal.add(call, s.newSeq)

@@ -23,24 +23,20 @@ func (b *batch) load(call string) (*staged, error) {
 		delete(b.l.memory.notes, call)
 		b.notes[call] = note
 	}
-	_, asleep := b.l.memory.parked[call]
-	where := b.l.memory.terminal.candidates(call)
+	name, where := b.l.memory.appended(call)
 	b.l.mu.Unlock()
-	var err error
-	switch s.hot = s.record != nil || asleep; {
-	case asleep:
-		s.record, err = b.l.codec.hotRecord(b.tx, call)
-	case !s.hot:
-		err = s.find(b.tx, b.l.codec, call, where)
+	if s.record == nil {
+		if err := s.find(b.tx, b.l.codec, call, name, where); err != nil {
+			return nil, unavailable(err)
+		}
 	}
-	if err == nil && s.hot && s.record == nil {
-		err = fmt.Errorf("%w: the record of waiting call %s is gone", ErrDamaged, call)
-	}
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if s.record != nil && (s.hot || pinned(s.record)) {
-		s.held = runOf(s.record)
+	if s.record != nil {
+		if s.in = inHot; s.seq != 0 {
+			s.in = placeOf(s.record)
+		}
+		if s.in != inTerminal || pinned(s.record) {
+			s.held = runOf(s.record)
+		}
 	}
 	if noted {
 		value, err := b.l.codec.record(s.record)
@@ -54,27 +50,26 @@ func (b *batch) load(call string) (*staged, error) {
 	return s, nil
 }
 
-// find reads a terminal record. An index entry may belong to another call.
-func (s *staged) find(tx *bbolt.Tx, c *codec, call string, where []uint64) error {
+// find reads an appended record. An index entry may belong to another call, but a
+// parked record is there or lost.
+func (s *staged) find(tx *bbolt.Tx, c *codec, call string, name []byte, where []uint64) error {
 	if len(where) == 0 {
 		return nil
 	}
-	terminal, err := bucket(tx, bucketTerminal)
+	b, err := bucket(tx, name)
 	if err != nil {
 		return err
 	}
-	r, seq, err := c.lookup(terminal, call, where)
-	if err != nil || r == nil {
-		return err
+	if s.record, s.seq, err = c.lookup(b, call, where); err == nil && s.record == nil && string(name) == string(bucketWaiting) {
+		err = fmt.Errorf("%w: the record of waiting call %s is gone", ErrDamaged, call)
 	}
-	s.record, s.seq = r, seq
-	return nil
+	return err
 }
 
 // lookup returns the record of call among the given sequences, or nil.
-func (e *codec) lookup(terminal *bbolt.Bucket, call string, where []uint64) (*dedupe.Record, uint64, error) {
+func (e *codec) lookup(b *bbolt.Bucket, call string, where []uint64) (*dedupe.Record, uint64, error) {
 	for _, seq := range where {
-		v := terminal.Get(key(seq))
+		v := b.Get(key(seq))
 		if v == nil {
 			continue
 		}

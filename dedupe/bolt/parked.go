@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -18,6 +16,7 @@ import (
 type parked struct {
 	due       int64 // nanoseconds, as published
 	published int64
+	seq       uint64 // where the file has it
 	run       *holder
 }
 
@@ -46,27 +45,23 @@ func (m *memory) release(run string) {
 	}
 }
 
-// keepLive takes a record of the hot bucket into memory, or parks it.
-func (m *memory) keepLive(r *dedupe.Record) {
+// keepLive takes a live record into memory, or notes where it is parked.
+func (m *memory) keepLive(r *dedupe.Record, seq uint64) {
 	h := m.hold(runOf(r))
 	if parks(r) {
-		m.parked[r.Call] = parked{due: r.Due.UnixNano(), published: r.Published.UnixNano(), run: h}
+		m.parked[r.Call] = parked{due: r.Due.UnixNano(), published: r.Published.UnixNano(), seq: seq, run: h}
 		return
 	}
 	m.hot[r.Call] = r
 }
 
-// hotRecord reads a live record from the file; nil when it is not there.
-func (e *codec) hotRecord(tx *bbolt.Tx, call string) (*dedupe.Record, error) {
-	hot, err := bucket(tx, bucketHot)
-	if err != nil {
-		return nil, err
+// appended says in which bucket, and where in it, the file may have a call that is
+// not in memory.
+func (m *memory) appended(call string) (bucket []byte, where []uint64) {
+	if p, ok := m.parked[call]; ok {
+		return bucketWaiting, []uint64{p.seq}
 	}
-	v := hot.Get([]byte(call))
-	if v == nil {
-		return nil, nil
-	}
-	return e.decode(v)
+	return bucketTerminal, m.terminal.candidates(call)
 }
 
 // Running gives the records that an attempt holds to f until it returns false. They

@@ -20,17 +20,16 @@ func (l *Ledger) Record(call string) (*dedupe.Record, error) {
 	for range readTries {
 		l.mu.Lock()
 		r := l.memory.hot[call]
-		_, asleep := l.memory.parked[call]
-		where := l.memory.terminal.candidates(call)
+		name, where := l.memory.appended(call)
 		merged := l.merged
 		l.mu.Unlock()
 		if r != nil {
 			return r.Clone(), nil
 		}
-		if !asleep && len(where) == 0 {
+		if len(where) == 0 {
 			return nil, fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
 		}
-		r, err := l.storedRecord(call, asleep, where)
+		r, err := l.storedRecord(call, name, where)
 		if r != nil || err != nil {
 			return r, err
 		}
@@ -56,15 +55,11 @@ func (l *Ledger) follow(call string) (r *dedupe.Record, err error) {
 	return r, err
 }
 
-func (l *Ledger) storedRecord(call string, asleep bool, where []uint64) (r *dedupe.Record, err error) {
+func (l *Ledger) storedRecord(call string, name []byte, where []uint64) (r *dedupe.Record, err error) {
 	err = l.view(func(tx *bbolt.Tx) error {
-		if asleep {
-			r, err = l.codec.hotRecord(tx, call)
-			return err
-		}
-		terminal, err := bucket(tx, bucketTerminal)
+		b, err := bucket(tx, name)
 		if err == nil {
-			r, _, err = l.codec.lookup(terminal, call, where)
+			r, _, err = l.codec.lookup(b, call, where)
 		}
 		return err
 	})
