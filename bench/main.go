@@ -70,11 +70,12 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, postgres.stop()) }()
+	with := about(ctx, o, redis, postgres) // now: the checkout may move on meanwhile
 	r, err := compare(ctx, o, contenders(o, dir, redis, postgres))
 	if err != nil {
 		return err
 	}
-	r.About = about(ctx, o, redis, postgres)
+	r.About = with
 	return r.write(o.out)
 }
 
