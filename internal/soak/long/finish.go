@@ -125,9 +125,10 @@ func (s *session) left(ctx context.Context) string {
 }
 
 // rule is when a series is flat. The warm-up is the time until the ledger forgets as
-// much as it learns: it keeps a call for the retention and the longest call.
+// much as it learns: it keeps a call for the retention and the longest call, and a run
+// for as long as it may last.
 func (o options) rule() flat.Rule {
-	return flat.Rule{WarmUp: o.retention + o.window() + time.Minute, Until: o.length, Window: 20 * time.Second, Percent: 10, Least: 8 * time.Minute}
+	return flat.Rule{WarmUp: o.runs() + time.Minute, Until: o.length, Window: 20 * time.Second, Percent: 10, Least: 8 * time.Minute}
 }
 
 // lifeRule is when the dispatcher is flat within its one long life, where what leaks

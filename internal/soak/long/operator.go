@@ -93,7 +93,11 @@ func (a *agents) order(ctx context.Context, id, verb string, query any) (done bo
 		case err == nil:
 			done = true
 		case errors.As(err, &f) && f.Code == http.StatusConflict:
-			done, err = a.moved(ctx, id)
+			var active bool
+			refused := err
+			if done, active, err = a.became(ctx, id); err == nil && active && verb == control.VerbDiscard {
+				err = refused // its outcome is still on the way: again in a moment
+			}
 		}
 		return err
 	})
@@ -103,13 +107,15 @@ func (a *agents) order(ctx context.Context, id, verb string, query any) (done bo
 	return done
 }
 
-// moved reports whether the call of a letter is in a later generation by now.
-func (a *agents) moved(ctx context.Context, id string) (bool, error) {
+// became says what became of a letter: whether its call is in a later generation by
+// now, else whether it is still active.
+func (a *agents) became(ctx context.Context, id string) (later, active bool, err error) {
 	_, generation, err := dedupe.ParseLetterID(id)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	var d control.CallDetail
 	err = a.ctl.Ask(ctx, control.VerbCallShow, control.IDQuery{ID: id}, &d)
-	return d.Generation > generation, err
+	later = d.Generation > generation
+	return later, !later && d.LetterState == string(schemas.LetterActive), err
 }

@@ -32,13 +32,13 @@ policies:
     backoff: { base: 50ms, cap: 2s, throttle_base: 200ms }
     max_retry_after: 5s
     max_deadline: %s
-    run: { attempts: 100, side_effects: 100, elapsed: 1h, max_repairs: 2, max_accounts: 8 }
+    run: { attempts: 100, side_effects: 100, elapsed: %s, max_repairs: 2, max_accounts: 8 }
 dependencies:
   d: { breaker: off, quota: { ratio: 1, burst: 10000, refill_per_s: 100 } }
 tools:
-  demo.flaky: { http: { url: "%[5]s/flaky" }, effect: read, dependency: d, concurrency: 32, policies: [agent] }
-  demo.pay: { http: { url: "%[5]s/pay" }, effect: write, retry_safety: idempotency_key, key_retention: 24h, dependency: d, concurrency: 32, policies: [agent] }
-  demo.wire: { http: { url: "%[5]s/wire" }, effect: write, retry_safety: never, dependency: d, concurrency: 32, policies: [agent] }
+  demo.flaky: { http: { url: "%[6]s/flaky" }, effect: read, dependency: d, concurrency: 32, policies: [agent] }
+  demo.pay: { http: { url: "%[6]s/pay" }, effect: write, retry_safety: idempotency_key, key_retention: 24h, dependency: d, concurrency: 32, policies: [agent] }
+  demo.wire: { http: { url: "%[6]s/wire" }, effect: write, retry_safety: never, dependency: d, concurrency: 32, policies: [agent] }
   demo.clock: { exec: { command: [date, -u, +%%FT%%TZ] }, effect: read, dependency: d, concurrency: 8, policies: [agent] }
   soak.echo: { nats: { subject: soak.echo }, effect: read, dependency: d, concurrency: 32, policies: [agent] }
 log: { level: warn, format: json }
@@ -73,7 +73,7 @@ func newPrograms(o options, tools string, fault func(string, ...any)) (p *progra
 	serverFile, dispatcherFile := filepath.Join(o.inside, "nats.conf"), filepath.Join(o.inside, "tollgate.yaml")
 	err = errors.Join(
 		os.WriteFile(serverFile, fmt.Appendf(nil, serverConfig, addresses[0], addresses[1], p.serverStore), 0o600),
-		os.WriteFile(dispatcherFile, fmt.Appendf(nil, dispatcherConfig, p.url, p.ledger, o.retention, o.window(), tools), 0o600))
+		os.WriteFile(dispatcherFile, fmt.Appendf(nil, dispatcherConfig, p.url, p.ledger, o.retention, o.window(), o.runs(), tools), 0o600))
 	if err != nil {
 		return nil, err
 	}
@@ -102,6 +102,9 @@ func newProcess(name, out string, fault func(string, ...any), ready func() bool,
 
 // window is how long a call may last.
 func (o options) window() time.Duration { return o.retention - 20*time.Second }
+
+// runs is how long a run may last, and so the least for which its accounts are kept.
+func (o options) runs() time.Duration { return 2 * o.retention }
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
