@@ -54,7 +54,7 @@ var dictionary []byte
 // codec writes and reads records. Writing is one goroutine's, since it keeps
 // buffers; reading is anybody's.
 type codec struct {
-	body   bytes.Buffer
+	body   []byte
 	packed []byte
 	dict   *s2.Dict
 }
@@ -92,11 +92,13 @@ func must[M any](mode M, err error) M {
 
 // record encodes r.
 func (e *codec) record(r *dedupe.Record) ([]byte, error) {
-	e.body.Reset()
-	if err := encMode.NewEncoder(&e.body).Encode(pack(r)); err != nil {
-		return nil, fmt.Errorf("record of call %s: %w", r.Call, err)
+	w := writer{out: e.body[:0]}
+	w.record(r)
+	if w.err != nil {
+		return nil, fmt.Errorf("record of call %s: %w", r.Call, w.err)
 	}
-	body := e.body.Bytes()
+	e.body = w.out
+	body := e.body
 	if packs(r) {
 		e.packed = e.dict.Encode(e.packed[:cap(e.packed)], body)
 		body = e.packed

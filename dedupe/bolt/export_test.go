@@ -94,4 +94,8 @@ func NewEncoder() *codec                                 { return newCodec() }
 func (e *codec) Record(r *dedupe.Record) ([]byte, error) { return e.record(r) }
 
 // Body is a record's body before it is compressed.
-func Body(r *dedupe.Record) ([]byte, error) { return encMode.Marshal(pack(r)) }
+func Body(r *dedupe.Record) ([]byte, error) {
+	w := writer{}
+	w.record(r)
+	return w.out, w.err
+}

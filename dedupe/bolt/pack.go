@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"reflect"
 	"slices"
 
 	"tollgate/budget"
@@ -9,35 +8,12 @@ import (
 	"tollgate/schemas"
 )
 
-func pack(r *dedupe.Record) *stored {
-	s := &stored{Record: r, Root: r.Root, DownstreamKey: r.DownstreamKey, Terms: storedTerms(r.Terms),
-		Maxima: storedMaxima(r.Terms.Run), Origin: storedOrigin(r.Origin), Outcome: r.Outcome}
-	for _, a := range r.Attempts {
-		s.Attempts = append(s.Attempts, storedAttempt(a))
-	}
-	if s.Root == schemas.Root(r.Run) {
-		s.Root = ""
-	}
-	if s.DownstreamKey == r.Call {
-		s.DownstreamKey = ""
-	}
-	if r.Outcome != nil && ownOutcome(r) {
-		o := storedOutcome(*r.Outcome)
-		s.Own, s.Outcome = &o, nil
-		if o.Timing == timing(r) {
-			o.Timing = schemas.Timing{}
-		}
-		s.OwnAttempts = len(r.Outcome.Attempts) > 0
-	}
-	return s
-}
-
 // ownOutcome reports whether the outcome repeats its record, as all do but one
 // that is kept as history of an earlier generation or payer.
 func ownOutcome(r *dedupe.Record) bool {
 	bare, o := *r.Outcome, r.Outcome
 	identify(&bare, r)
-	same := len(o.Attempts) == 0 || reflect.DeepEqual(o.Attempts, r.Attempts)
+	same := len(o.Attempts) == 0 || slices.Equal(o.Attempts, r.Attempts)
 	return same && bare.Tenant == o.Tenant && bare.Lane == o.Lane && bare.Run == o.Run && bare.Tool == o.Tool &&
 		bare.Call == o.Call && bare.Generation == o.Generation && bare.Key == o.Key &&
 		bare.Fingerprint == o.Fingerprint && bare.ToolCallID == o.ToolCallID
