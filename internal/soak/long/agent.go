@@ -97,9 +97,7 @@ func (a *agents) call(ctx context.Context, s step, w *watch) {
 		return
 	}
 	if s.cancel {
-		time.Sleep(time.Duration(s.args.WaitMS/2) * time.Millisecond)
-		// Of no consequence when nobody answers: the call ends in another way.
-		_, _ = a.ctl.Cancel(ctx, "default", dispatcher.CancelRequest{Call: s.call(), Reason: "the soak cancels some"})
+		a.cancel(ctx, s)
 	}
 	if a.wait(ctx, s, w, 0) == nil || !s.again {
 		return
@@ -108,6 +106,15 @@ func (a *agents) call(ctx context.Context, s step, w *watch) {
 	if a.publish(ctx, s, m) { // the same outcome comes again, or nothing at all
 		a.wait(ctx, s, w, 0)
 	}
+}
+
+// cancel cancels a call in the middle of its attempt. It is of no consequence when
+// nobody answers: the call ends in another way.
+func (a *agents) cancel(ctx context.Context, s step) {
+	time.Sleep(time.Duration(s.args.WaitMS/2) * time.Millisecond)
+	ctx, done := context.WithTimeout(ctx, 5*time.Second)
+	defer done()
+	_, _ = a.ctl.Cancel(ctx, "default", dispatcher.CancelRequest{Call: s.call(), Reason: "the soak cancels some"})
 }
 
 func (s step) message(deadline time.Time) (*nats.Msg, error) {
