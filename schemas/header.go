@@ -126,14 +126,23 @@ func (h Header) Agent() (kept Header, stripped int) {
 	kept = make(Header, len(h))
 	for k, v := range h {
 		switch {
-		case len(k) >= 5 && strings.EqualFold(k[:5], "nats-"), slices.ContainsFunc(inline, func(n string) bool { return strings.EqualFold(n, k) }):
-		case slices.ContainsFunc(owned, func(o string) bool { return len(o) == len(k) && strings.EqualFold(o, k) }):
+		case hasPrefix(k, "nats-"), among(inline, k):
+		case hasPrefix(k, "tollgate-") && among(owned, k):
 			stripped++
 		default:
 			kept[k] = slices.Clone(v)
 		}
 	}
 	return kept, stripped
+}
+
+func hasPrefix(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// among reports whether a header is one of those, which are all ASCII.
+func among(names []string, header string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return len(n) == len(header) && strings.EqualFold(n, header) })
 }
 
 // Size is the number of bytes the headers take on the wire.

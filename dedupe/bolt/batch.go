@@ -42,9 +42,9 @@ type staged struct {
 }
 
 type stagedRun struct {
-	run   *budget.Run // nil: no such run
-	value []byte
-	known bool // in the file
+	run     *budget.Run // nil: no such run
+	changed bool
+	known   bool // in the file
 }
 
 type outgoing struct {
@@ -150,12 +150,8 @@ func (b *batch) stage(c dedupe.Change) (dedupe.Receipt, error) {
 		if err != nil {
 			return dedupe.Receipt{}, err
 		}
-		r := c.Run.Clone()
-		value, err := versioned(r)
-		if err != nil {
-			return dedupe.Receipt{}, refused(err)
-		}
-		commit = append(commit, func() { s.run, s.value = r, value })
+		r := c.Run.Clone() // encoded when the batch is complete: many of its calls may be this run's
+		commit = append(commit, func() { s.run, s.changed = r, true })
 	}
 	for _, a := range c.Audit {
 		last++

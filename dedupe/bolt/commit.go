@@ -99,12 +99,7 @@ func (b *batch) unchanged() bool {
 			return false
 		}
 	}
-	for _, s := range b.runs {
-		if s.value != nil {
-			return false
-		}
-	}
-	return true
+	return !b.changesRuns()
 }
 
 // fill runs the changes and writes what they staged.
@@ -172,10 +167,15 @@ func (b *batch) writeRuns() error {
 		return err
 	}
 	for k, s := range b.runs {
-		if s.value != nil {
-			if err := runs.Put([]byte(k), s.value); err != nil {
-				return fmt.Errorf("run %s: %w", k, err)
-			}
+		if !s.changed {
+			continue
+		}
+		v, err := versioned(s.run)
+		if err == nil {
+			err = runs.Put([]byte(k), v)
+		}
+		if err != nil {
+			return fmt.Errorf("run %s: %w", k, err)
 		}
 	}
 	return nil
@@ -183,7 +183,7 @@ func (b *batch) writeRuns() error {
 
 func (b *batch) changesRuns() bool {
 	for _, s := range b.runs {
-		if s.value != nil {
+		if s.changed {
 			return true
 		}
 	}

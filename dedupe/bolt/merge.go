@@ -16,7 +16,7 @@ func (b *batch) merge(m *memory) {
 		}
 	}
 	for k, s := range b.runs {
-		if s.value != nil && !s.known {
+		if s.changed && !s.known {
 			m.runCount++
 		}
 		if s.run != nil {
