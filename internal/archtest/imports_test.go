@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"internal/model":      anything,
 	"internal/contract":   anything,
 	"internal/soak":       anything,
+	"internal/badinput":   anything,
 	"internal/soak/long":  anything,
 	"internal/soak/flat":  {}, // numbers and how they are drawn
 	"internal/cli":        anything,

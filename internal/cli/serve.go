@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
@@ -64,7 +65,7 @@ func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 	a, err := app.Start(ctx, o)
 	if err != nil {
 		why := strings.ReplaceAll(err.Error(), "tollgate serve", "tollgate "+cmpOr(v.command, "serve"))
-		return &fault{code: exitFailure, what: "the dispatcher did not start", why: why, cause: err}
+		return &fault{code: exitFailure, what: "the dispatcher did not start", why: why, try: roomFor(err), cause: err}
 	}
 	if v.started != nil {
 		if err := v.started(); err != nil {
@@ -83,6 +84,16 @@ func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 	}
 	s.say("stopped in order")
 	return nil
+}
+
+// roomFor says what to do when the server would not reserve what the streams may grow to.
+func roomFor(err error) string {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || api.ErrorCode != 10047 {
+		return ""
+	}
+	return "the streams may grow to 6 GiB in all, and the server reserves that: make room on the disk of its store, " +
+		"or set nats.embedded.max_store to 6GiB or more to promise it (a server of your own: max_file_store)"
 }
 
 // announce writes the address where a script waits for it: whole or not at all.
