@@ -22,6 +22,7 @@ type Owing interface {
 	Published(dedupe.Publication)
 	Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit)
 	Record(call string) (*dedupe.Record, error)
+	Read() uint64 // rises when Owed may hold what nobody was told to publish
 }
 
 // Letters stores dead letters. Both return once the server has the letter.
@@ -107,7 +108,8 @@ func (o *Outbox) Audit(entries []dedupe.Audit) {
 		if tenant == "" {
 			tenant = "_all"
 		}
-		o.post.queue(posting{subject: o.subjects.Audit(tenant, e.Action), body: encode(e), note: dedupe.Publication{Audit: e.Number}})
+		id := strconv.FormatUint(e.Number, 10) + "." + strconv.FormatInt(e.At.UnixNano(), 36) // a ledger that was lost begins with number 1 again
+		o.post.queue(posting{subject: o.subjects.Audit(tenant, e.Action), body: encode(e), id: id, note: dedupe.Publication{Audit: e.Number}})
 	}
 }
 
@@ -136,10 +138,13 @@ func (o *Outbox) Run(ctx, flush context.Context) {
 	wg.Wait()
 }
 
-// retry tries failed slots again, and looks into the ledger when the queue overran.
+// retry tries failed slots again, and looks into the ledger when the queue overran or
+// the ledger has read its file again.
 func (o *Outbox) retry(ctx context.Context) {
+	known := o.ledger.Read()
 	for ctx.Err() == nil {
 		sleep(ctx, time.Second)
+		read := o.ledger.Read()
 		o.mu.Lock()
 		var again []*dedupe.Record
 		for _, r := range o.failed {
@@ -149,9 +154,10 @@ func (o *Outbox) retry(ctx context.Context) {
 		for _, r := range again {
 			o.again(ctx, r)
 		}
-		if o.post.overran() {
+		if o.post.overran() || read != known {
 			o.Owed(ctx)
 		}
+		known = read
 	}
 }
 

@@ -10,12 +10,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"tollgate/dedupe"
+	"tollgate/schemas"
 )
 
 // posting is a result or an audit entry on its way out.
 type posting struct {
 	subject string
 	body    []byte
+	id      string // of the message, where a second copy would be one too many
 	call    string // of a result
 	note    dedupe.Publication
 }
@@ -112,6 +114,9 @@ func (p *poster) send(ctx context.Context, it posting) {
 		return
 	}
 	m := &nats.Msg{Subject: it.subject, Data: it.body, Header: nats.Header{}}
+	if it.id != "" {
+		m.Header.Set(schemas.HeaderMessageID, it.id)
+	}
 	p.mu.Lock()
 	p.onWay[m] = it
 	p.mu.Unlock()

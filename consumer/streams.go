@@ -94,7 +94,8 @@ func Streams(s schemas.Subjects, l Limits) []jetstream.StreamConfig {
 		},
 		{
 			Name: n.Audit, Subjects: []string{s.Prefix + ".audit.>"}, Retention: jetstream.LimitsPolicy, DenyDelete: true,
-			DenyPurge: true, Replicas: l.Replicas, Description: "Every operator decision.",
+			DenyPurge: true, Duplicates: 24 * time.Hour, // what a crash leaves owed is published again
+			Replicas: l.Replicas, Description: "Every operator decision.",
 		},
 	}
 }

@@ -85,6 +85,9 @@ func (n *Node) StartOn(t testing.TB, dir string) {
 	n.Start(t)
 }
 
+// Dir is where the server keeps its streams.
+func (n *Node) Dir() string { return n.dir }
+
 // Stop shuts the server down and waits for it. Connections break and find
 // nothing until [Node.Start].
 func (n *Node) Stop() {
