@@ -44,7 +44,7 @@ func newPlace(t *testing.T, tools string, fns map[string]function.Func) *place {
 		all[name] = f
 	}
 	p.World = worldtest.Prepare(t, goodTool+tools+free, all, false)
-	p.Config = strings.Replace(p.Config, "unserved_grace: 5s", "unserved_grace: 1s, grace: 500ms", 1)
+	p.Config = strings.NewReplacer("unserved_grace: 5s", "unserved_grace: 1s, grace: 500ms", "timeout: 3s", "timeout: 6s").Replace(p.Config)
 	p.Sweep = 200 * time.Millisecond
 	p.Start()
 	t.Cleanup(p.Stop)
