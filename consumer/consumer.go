@@ -141,6 +141,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		endFlush()
 		outbox.Wait()
 	}
+	interrupt(dispatcher.ErrShutdown) // a recovery that waits for a ledger which cannot commit would wait for ever
 	dead()
 	background.Wait()
 	return nil
