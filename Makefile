@@ -22,8 +22,9 @@ test-node: ## the agent in Node; needs npm
 demo: ## every way a call can end, a replay, and verify at the end
 	$(GO) run ./cmd/tollgate demo
 
-soak: ## the real program killed 30 times in 3,000 calls
+soak: ## the real program killed 30 times in 3,000 calls; 10,000 random sequences against the model
 	$(GO) test -tags soak -run Soak -count 1 -timeout 60m ./internal/soak/...
+	$(GO) test -tags soak -run I1ToI14 -count 1 -timeout 120m ./internal/model/...
 
 soak-long: ## mixed load for SOAKTIME under kills, restarts and full disks; needs unshare
 	$(GO) run ./internal/soak/long -for $(SOAKTIME) -out $(SOAKOUT)

@@ -19,6 +19,9 @@ const fast = 200
 // perHouse is how many sequences share a server, a ledger and their past.
 const perHouse = 25
 
+// mostReal is how long a sequence may take; it takes a tenth of a second.
+const mostReal = 4 * time.Minute
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := setDefaults(); err != nil {
@@ -87,6 +90,9 @@ func (s *street) play(p plan) []string {
 	case <-s.gone:
 		s.todo = nil
 		return []string{"the house broke down; what the test logged says why"}
+	case <-time.After(mostReal):
+		s.todo = nil // it is left behind
+		return []string{fmt.Sprintf("the sequence did not end within %s of real time: something in the house waits for a mutex, or spins", mostReal)}
 	}
 }
 
