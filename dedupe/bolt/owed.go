@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -127,28 +128,31 @@ func (l *Ledger) Pending() (results, audits, slots int) {
 }
 
 // Owed returns everything that is not published: records with an open slot,
-// records whose result is not out, and audit entries, the last two by number.
+// records whose result is not out, and audit entries, the last two by number. A result
+// that a later generation has taken the place of is owed to nobody any more.
 func (l *Ledger) Owed() (slots, results []*dedupe.Record, audits []dedupe.Audit) {
 	l.mu.Lock()
-	var calls []string
-	owing := map[string]uint64{}
+	var numbers []uint64
+	calls := map[uint64]string{}
 	for _, n := range l.memory.owed.numbers() {
 		if e := l.memory.owed.entries[n]; e.Audit != nil {
 			audits = append(audits, *e.Audit)
 		} else {
-			calls = append(calls, e.Call)
-			owing[e.Call] = n
+			numbers = append(numbers, n)
+			calls[n] = e.Call
 		}
 	}
 	for _, r := range l.memory.awake(func(r *dedupe.Record) bool { return r.Slot != 0 }) {
 		slots = append(slots, r.Clone())
 	}
 	l.mu.Unlock()
-	for _, call := range calls {
-		r, err := l.Record(call)
-		if err == nil && r.Outcome != nil && r.Result == owing[call] {
+	for _, n := range numbers {
+		r, err := l.Record(calls[n])
+		switch {
+		case err == nil && r.Outcome != nil && r.Result == n:
 			results = append(results, r)
-			owing[call] = 0 // an older number of the same call is superseded
+		case err == nil || errors.Is(err, dedupe.ErrNotFound):
+			l.Published(dedupe.Publication{Result: n})
 		}
 	}
 	return slots, results, audits

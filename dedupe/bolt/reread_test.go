@@ -42,3 +42,38 @@ func TestI12WhatAFailedCommitLeftInTheFileIsOwed(t *testing.T) {
 		}
 	})
 }
+
+// A result is published and stays owed in the file for a while; a replay takes its
+// place, and the process dies. The next one has nothing to publish under that number,
+// and must not say for ever that something is owed.
+func TestASupersededResultIsOwedToNobody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	o := bolt.Options{Retention: time.Hour, Create: true}
+	l := open(t, path, o)
+	r := &dedupe.Record{Call: dedupe.CallID("t", "r", "tool", "k"), Tenant: "t", Root: "r", Run: "r", Tool: "tool", State: dedupe.Done,
+		Settled: time.Now(), Outcome: &schemas.Outcome{V: 1, ID: "o"}}
+	for _, reopened := range []bool{false, true, false} {
+		if _, err := l.Update(t.Context(), r.Ref(), func(v dedupe.View) dedupe.Change {
+			if v.Record == nil {
+				return dedupe.Change{Record: r, Result: true}
+			}
+			again := v.Record
+			again.State, again.Outcome = dedupe.Done, r.Outcome
+			if reopened {
+				again.State, again.Outcome = dedupe.Waiting, nil
+			}
+			return dedupe.Change{Record: again, Result: !reopened}
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		l = open(t, path, o)
+	}
+	defer l.Close()
+	_, results, _ := l.Owed()
+	if n, _, _ := l.Pending(); n != 1 || len(results) != 1 {
+		t.Errorf("%d results pending and %d owed, want the last one", n, len(results))
+	}
+}
