@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -49,6 +50,13 @@ type Report struct {
 	RetainedKeys      int     `json:"retained_keys"`
 	PendingRetries    int     `json:"pending_retries"`
 	StartS            float64 `json:"start_s"` // of a dispatcher on this ledger, server included
+
+	// Of a filled ledger only.
+	LedgerColdS    float64 `json:"ledger_start_cold_s,omitempty"` // opening it from the disk
+	LedgerWarmS    float64 `json:"ledger_start_warm_s,omitempty"` // and from the system's cache
+	HeapPerKey     float64 `json:"heap_bytes_per_key,omitempty"`
+	SmallCallsPerS float64 `json:"small_calls_per_s,omitempty"` // with a small ledger, in turns with this one
+	GrowthRatio    float64 `json:"growth_ratio,omitempty"`      // this one's rate to that, round by round
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -100,26 +108,46 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 	}
-	o.Progress("filling the ledger")
-	if err := fill(ctx, filepath.Join(o.Dir, "ledger.db"), o); err != nil {
-		return r, fmt.Errorf("fill the ledger: %w", err)
+	r = Report{Calls: o.Calls, Sync: "always", RetainedKeys: o.Retained, PendingRetries: o.PendingRetries}
+	if o.Sync > 0 {
+		r.Sync = o.Sync.String()
 	}
-	o.Progress("starting a dispatcher")
-	began := time.Now()
-	p, err := startProduct(ctx, o)
+	p, err := start(ctx, o, &r)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
-	r = Report{Calls: o.Calls, Sync: "always", RetainedKeys: o.Retained, PendingRetries: o.PendingRetries, StartS: time.Since(began).Seconds()}
-	if o.Sync > 0 {
-		r.Sync = o.Sync.String()
-	}
-	if err := p.settleDown(ctx); err != nil {
+	if err := p.measure(ctx, &r); err != nil {
 		return r, err
 	}
-	err = p.measure(ctx, &r)
+	if o.Retained+o.PendingRetries > 0 {
+		r.SmallCallsPerS, r.GrowthRatio, err = p.compare(ctx)
+	}
 	return r, err
+}
+
+// start fills the ledger and starts a dispatcher on it.
+func start(ctx context.Context, o Options, r *Report) (*product, error) {
+	o.Progress("filling the ledger")
+	path := filepath.Join(o.Dir, "ledger.db")
+	if err := fill(ctx, path, o); err != nil {
+		return nil, fmt.Errorf("fill the ledger: %w", err)
+	}
+	if o.PendingRetries > 0 {
+		o.Progress("arming the retries")
+		if err := arm(ctx, o); err != nil {
+			return nil, fmt.Errorf("arm the retries: %w", err)
+		}
+	}
+	if err := measureStart(path, o.Retained+o.PendingRetries, r); err != nil {
+		return nil, fmt.Errorf("open the filled ledger: %w", err)
+	}
+	debug.FreeOSMemory() // what the filling took is none of the dispatcher's
+	o.Progress("starting a dispatcher")
+	began := time.Now()
+	p, err := startProduct(ctx, o)
+	r.StartS = time.Since(began).Seconds()
+	return p, err
 }
 
 // measure fills the report: idle latencies first, then the alternating rounds.
@@ -136,6 +164,7 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory()
 	p.o.Progress("one call in flight")
 	idle, err := p.latencies(ctx)
 	if err != nil {
@@ -162,6 +191,7 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 		rates, floors = append(rates, float64(p.o.Calls)/took.Seconds()), append(floors, float64(p.o.Calls)/bare.Seconds())
 		ratios = append(ratios, bare.Seconds()/took.Seconds())
 	}
+	r.RSSMB = rssMB() // before the ledger is looked at, which takes memory too
 	r.CallsPerS, r.FloorCallsPerS, r.Ratio, r.CPUPerCallUS = median(rates), median(floors), median(ratios), median(cpu)
 	after, err := p.ledgerSize()
 	if err != nil {
@@ -173,6 +203,5 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 	}
 	calls := float64(sent)
 	r.LedgerBytes, r.LedgerUncompacted = float64(after.compacted-before.compacted)/calls, float64(after.used-before.used)/calls
-	r.RSSMB = rssMB()
 	return nil
 }

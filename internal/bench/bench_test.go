@@ -24,7 +24,8 @@ func TestRunReportsEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"calls", "calls_per_s", "floor_calls_per_s", "ratio", "p50_ms", "p99_ms", "floor_p50_ms", "fsync_p50_ms", "cpu_us_per_call",
-		"ledger_bytes_per_call", "ledger_bytes_per_call_uncompacted", "rss_mb", "sync", "retained_keys", "pending_retries", "start_s"}
+		"ledger_bytes_per_call", "ledger_bytes_per_call_uncompacted", "rss_mb", "sync", "retained_keys", "pending_retries", "start_s",
+		"ledger_start_cold_s", "ledger_start_warm_s", "heap_bytes_per_key", "small_calls_per_s", "growth_ratio"}
 	for _, name := range want {
 		if n, ok := fields[name].(float64); name != "sync" && (!ok || n <= 0 && name != "ledger_bytes_per_call_uncompacted") {
 			t.Errorf("%s is %v", name, fields[name])

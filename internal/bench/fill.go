@@ -32,17 +32,25 @@ func fill(ctx context.Context, path string, o Options) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	now := time.Now()
-	return each(ctx, o.Retained+o.PendingRetries, fillers, func(ctx context.Context, _, i int) error {
-		r := used(i, now)
-		if i >= o.Retained {
-			wait(r, now.Add(time.Hour+time.Duration(i)*time.Millisecond))
-		}
-		_, err := l.Update(ctx, r.Ref(), func(v dedupe.View) dedupe.Change {
-			if v.Run != nil {
-				return dedupe.Change{Record: r}
+	const some = 1000 // of a commit or a few
+	total := o.Retained + o.PendingRetries
+	err = each(ctx, (total+some-1)/some, 4, func(ctx context.Context, _, n int) error {
+		var records []*dedupe.Record
+		for i := n * some; i < min(total, (n+1)*some); i++ {
+			r := used(i, now)
+			if i >= o.Retained {
+				wait(r, now.Add(time.Hour+time.Duration(i)*time.Millisecond))
 			}
-			return dedupe.Change{Record: r, Run: paid(r, now)}
-		})
+			records = append(records, r)
+		}
+		return l.Import(ctx, records)
+	})
+	if err != nil {
+		return err
+	}
+	return each(ctx, (total+callsPerRun-1)/callsPerRun, fillers, func(ctx context.Context, _, n int) error {
+		run := paid(used(n*callsPerRun, now), now)
+		_, err := l.Update(ctx, dedupe.Ref{Tenant: run.Tenant, Root: run.Root}, func(dedupe.View) dedupe.Change { return dedupe.Change{Run: run} })
 		return err
 	})
 }

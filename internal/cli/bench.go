@@ -54,5 +54,9 @@ func (s *shell) printBench(r bench.Report) error {
 	s.line("ledger     %8.0f bytes a call, %.0f before compaction", r.LedgerBytes, r.LedgerUncompacted)
 	s.line("memory     %8.1f MB with %d retained calls and %d pending retries", r.RSSMB, r.RetainedKeys, r.PendingRetries)
 	s.line("start      %8.2f s", r.StartS)
+	if r.GrowthRatio > 0 {
+		s.line("ledger     %8.2f s to open from the disk, %.2f from the cache, %.0f bytes of memory a call", r.LedgerColdS, r.LedgerWarmS, r.HeapPerKey)
+		s.line("growth     %8.2f of the rate with a small ledger, %.0f /s", r.GrowthRatio, r.SmallCallsPerS)
+	}
 	return nil
 }
