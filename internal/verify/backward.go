@@ -71,6 +71,8 @@ func (v *verifier) carrierOwned(ctx context.Context, subject string) (version, f
 	}
 	r, err := v.Ledger.Record(rest[3])
 	switch {
+	case errors.Is(err, dedupe.ErrNotFound) && v.expired(m.Time):
+		return "", "", nil // stale, and its call is forgotten
 	case errors.Is(err, dedupe.ErrNotFound):
 		return subject, fmt.Sprintf("the retry on %s has no call in the ledger", subject), nil
 	case err != nil:

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"tollgate/budget"
 	"tollgate/control"
@@ -22,7 +23,8 @@ const budgetPasses = 3
 // recorded is what the records of one run path say was charged to it.
 type recorded struct {
 	attempts, effects int
-	trimmed           bool // a history is at its bound: there were more
+	trimmed           bool      // a history is at its bound: there were more
+	settled           time.Time // the last record; zero: one is live
 }
 
 // budgets checks every account against its limit, its children, and the records.
@@ -87,11 +89,22 @@ func (v *verifier) addUp(ctx context.Context, limits, sums *control.Check, only 
 		return ctx.Err() == nil
 	})
 	for key := range own {
-		if !seen[key] && (only == nil || only[key]) {
+		if !seen[key] && (only == nil || only[key]) && !v.forgotten(own[key]) {
 			doubtful[key] = []string{fmt.Sprintf("run %s has attempts recorded and no account", key)}
 		}
 	}
 	return doubtful, err
+}
+
+// forgotten reports whether the account of these records may be gone. A record is kept
+// for a retention from what became of its letter, the account from its last use.
+func (v *verifier) forgotten(own map[string]recorded) bool {
+	for _, sum := range own {
+		if sum.settled.IsZero() || !v.expired(sum.settled) {
+			return false
+		}
+	}
+	return true
 }
 
 func runKey(tenant, root string) string { return tenant + "/" + root }
@@ -134,6 +147,9 @@ func (v *verifier) recorded(ctx context.Context) (map[string]map[string]recorded
 				own[key] = map[string]recorded{}
 			}
 			sum := own[key][path]
+			if sum.attempts == 0 || !sum.settled.IsZero() && (r.Settled.IsZero() || r.Settled.After(sum.settled)) {
+				sum.settled = r.Settled
+			}
 			sum.attempts++
 			if write && !a.Reconcile && a.Phase != classify.NotSent.String() {
 				sum.effects++
@@ -182,7 +198,7 @@ func (v *verifier) unlike(run *budget.Run, own map[string]recorded) (faults []st
 		var sum recorded
 		for p, r := range own {
 			if p == path || strings.HasPrefix(p, path+"/") {
-				sum = recorded{sum.attempts + r.attempts, sum.effects + r.effects, sum.trimmed || r.trimmed}
+				sum = recorded{attempts: sum.attempts + r.attempts, effects: sum.effects + r.effects, trimmed: sum.trimmed || r.trimmed}
 			}
 		}
 		partial := sum.trimmed || v.expired(run.Started)
