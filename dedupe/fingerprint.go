@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // MaxDepth bounds the nesting of arguments.
@@ -39,6 +40,8 @@ func Canonical(arguments []byte) ([]byte, error) {
 		return nil, syntaxError(arguments)
 	case doc[0] != '{':
 		return nil, errors.New("want one JSON object")
+	case !utf8.Valid(doc): // decoded, all that is broken looks alike
+		return nil, errors.New("is not UTF-8")
 	}
 	w := walk{in: doc}
 	return w.value(make([]byte, 0, len(doc)))
@@ -60,6 +63,7 @@ type walk struct {
 	in   []byte
 	at   int
 	path []step // to where it is, for errors
+	last []byte // the last string, as in the document, without its quotes
 }
 
 // step is a key, or an index in an array.
@@ -105,7 +109,7 @@ func (w *walk) value(out []byte) ([]byte, error) {
 		}
 		return w.array(out)
 	case '"':
-		return appendString(out, w.text()), nil
+		return w.string(out)
 	}
 	from := w.at // a number, or one of the three words
 	for w.at < len(w.in) && !bytes.ContainsRune([]byte(" \t\n\r,:]}"), rune(w.in[w.at])) {
@@ -114,16 +118,24 @@ func (w *walk) value(out []byte) ([]byte, error) {
 	return append(out, w.in[from:w.at]...), nil
 }
 
-// text reads a string and returns what is between its quotes.
-func (w *walk) text() []byte {
+// string reads a string and writes it with one spelling for each character.
+func (w *walk) string(out []byte) ([]byte, error) {
 	from := w.at + 1
 	for w.at = from; w.in[w.at] != '"'; w.at++ {
 		if w.in[w.at] == '\\' {
 			w.at++
 		}
 	}
+	w.last = w.in[from:w.at]
 	w.at++
-	return w.in[from : w.at-1]
+	if plain(w.last) {
+		return append(append(append(out, '"'), w.last...), '"'), nil
+	}
+	if halved(w.last) {
+		return nil, fmt.Errorf("has half a character, a surrogate without its other, in %q", w.where())
+	}
+	q, _ := json.Marshal(string(decoded(w.last))) // a string always marshals
+	return append(out, q...), nil
 }
 
 func (w *walk) array(out []byte) ([]byte, error) {
@@ -161,11 +173,15 @@ func (w *walk) object(out []byte) ([]byte, error) {
 	members := few[:0]
 	w.path = append(w.path, step{})
 	for w.next() != '}' {
-		raw := w.text()
-		w.path[len(w.path)-1].key = raw
-		m := member{key: decoded(raw), from: len(out)}
+		m := member{from: len(out)}
+		w.path[len(w.path)-1].key = []byte{} // not known yet
 		var err error
-		if out, err = w.value(append(appendString(out, raw), ':')); err != nil {
+		if out, err = w.string(out); err != nil {
+			return nil, err
+		}
+		w.path[len(w.path)-1].key = w.last
+		m.key = decoded(w.last)
+		if out, err = w.value(append(out, ':')); err != nil {
 			return nil, err
 		}
 		m.to = len(out)
@@ -194,35 +210,3 @@ func (w *walk) object(out []byte) ([]byte, error) {
 	out[len(out)-1] = '}'
 	return out, nil
 }
-
-// plain reports whether a string's bytes in the document are what it means, and
-// also how it is written: nothing is escaped, and nothing has to be.
-func plain(raw []byte) bool {
-	for _, c := range raw {
-		if c < ' ' || c >= 0x7f || c == '\\' || c == '<' || c == '>' || c == '&' {
-			return false
-		}
-	}
-	return true
-}
-
-// decoded is what a string means.
-func decoded(raw []byte) []byte {
-	if plain(raw) {
-		return raw
-	}
-	var s string
-	_ = json.Unmarshal(quoted(raw), &s) // the document is valid
-	return []byte(s)
-}
-
-// appendString quotes a string with one spelling for each character.
-func appendString(out, raw []byte) []byte {
-	if plain(raw) {
-		return append(append(append(out, '"'), raw...), '"')
-	}
-	q, _ := json.Marshal(string(decoded(raw))) // a string always marshals
-	return append(out, q...)
-}
-
-func quoted(raw []byte) []byte { return append(append([]byte{'"'}, raw...), '"') }

@@ -15,6 +15,7 @@ func TestSameArguments(t *testing.T) {
 		{`{"a":1,"b":[true,null]}`, " {\n\"b\" : [ true , null ],\t\"a\":1 } "},
 		{`{"a":"é/<&>"}`, `{"\u0061":"\u00e9\/\u003c\u0026\u003e"}`},
 		{`{"a":"\ud83d\ude00"}`, `{"a":"😀"}`},
+		{`{"a":"\\ud800"}`, `{"a":"\u005cud800"}`}, // a backslash, and not an escape
 		{`{"a":{"y":1,"x":{}}}`, `{"a":{"x":{},"y":1}}`},
 		{`{}`, ` { } `},
 	} {
@@ -71,6 +72,11 @@ func TestRefusedArguments(t *testing.T) {
 		`{"a":1,"a":1}`:                 `"/a"`,
 		`{"a":1,"\u0061":2}`:            `"/a"`,
 		`{"x":[0,{"k":1,"b":2,"k":3}]}`: `"/x/1/k"`,
+		"{\"a\":\"\xff\"}":              "UTF-8",
+		`{"a":"x\ud800"}`:               `half a character, a surrogate without its other, in "/a"`,
+		`{"a":{"b":["\udc00"]}}`:        `"/a/b/0"`,
+		`{"a":"\ud800\u0041"}`:          "half a character",
+		`{"\ud83d\ud83d\ude00":1}`:      "half a character",
 		deep("[", "]", 64):              "deeper",
 		deep(`{"b":`, "}", 64):          "deeper",
 	} {
@@ -90,7 +96,7 @@ func TestRefusedArguments(t *testing.T) {
 // not depend on how it was written.
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{
-		`{"a":1}`, `{"b":[1,{"x":null}],"a":"\u0000\ud800"}`, `{"a":1,"a":2}`, `{"a":1e400}`, "{\"\xff\":1,\"\xfe\":2}",
+		`{"a":1}`, `{"b":[1,{"x":null}],"a":"\u0000\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"a":2}`, `{"a":1e400}`, "{\"\xff\":1,\"\xfe\":2}",
 		`{"cents":9007199254740993}`, `[]`, `{`, `{"a":-0.0}`, `{"\u2028":"<>&"}`,
 	} {
 		f.Add([]byte(s))
