@@ -79,7 +79,7 @@ func (l *Ledger) load() error {
 
 // inherit keeps what was published and is not in the file yet.
 func (m *memory) inherit(old *memory) {
-	m.stats = old.stats
+	m.stats, m.owed.kept = old.stats, old.owed.kept
 	for _, g := range old.owed.gone {
 		n := g.number
 		m.owed.published(n)

@@ -22,6 +22,7 @@ type owed struct {
 	entries map[uint64]entry
 	calls   map[string]int // how many results each call owes
 	gone    []gone         // published, still in the file, oldest first
+	kept    bool           // what is published stays in the file for now
 }
 
 // gone is a number that was published at an instant.
@@ -62,7 +63,7 @@ func (o *owed) published(n uint64) {
 // leave returns the numbers that were published long enough ago to leave the file.
 func (o *owed) leave(keep time.Duration, now time.Time) []gone {
 	n := 0
-	for n < len(o.gone) && now.Sub(o.gone[n].at) >= keep {
+	for !o.kept && n < len(o.gone) && now.Sub(o.gone[n].at) >= keep {
 		n++
 	}
 	return o.gone[:n]
@@ -81,6 +82,14 @@ func (l *Ledger) Published(p dedupe.Publication) {
 		l.memory.hot[p.Call] = paid(r)
 		l.memory.notes[p.Call] = p
 	}
+}
+
+// Keep says whether what was published stays owed in the file, however long ago that
+// was: while the server may not have it on its disk.
+func (l *Ledger) Keep(all bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory.owed.kept = all
 }
 
 // owes reports whether the record still has the slot that p says is published. A

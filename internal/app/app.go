@@ -172,6 +172,7 @@ func (a *App) watchServer(ctx context.Context) error {
 		case <-t.C:
 		}
 		why := a.server.Ill()
+		a.ledger.Keep(why != nil)
 		if why == nil {
 			ill = 0
 		} else if ill++; ill == looks {
