@@ -32,7 +32,7 @@ func TestI12APublishedResultStaysOwedUntilTheDiskHasIt(t *testing.T) {
 			after time.Duration
 			ill   bool // the server cannot write
 			owed  int
-		}{{5 * time.Second, false, 1}, {time.Hour, true, 1}, {30 * time.Second, false, 0}} {
+		}{{5 * time.Second, false, 1}, {30 * time.Minute, true, 1}, {30 * time.Second, false, 0}} {
 			l.Keep(step.ill)
 			time.Sleep(step.after)
 			if err := l.Close(); err != nil {
