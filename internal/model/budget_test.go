@@ -1,6 +1,7 @@
 package model
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -50,11 +51,10 @@ func (r *run) change(at time.Time, paths []string, f func(*account)) {
 		f(&a)
 		r.accounts[p] = a
 	}
-	copied := map[string]account{}
-	for p, a := range r.accounts {
-		copied[p] = a
+	if n := len(r.history); n > 0 && at.Before(r.history[n-1].at) {
+		at = r.history[n-1].at // a message that was published earlier, and looked at only now
 	}
-	r.history = append(r.history, moment{at, copied})
+	r.history = append(r.history, moment{at, maps.Clone(r.accounts)})
 }
 
 // up lists a path and everything above it.
