@@ -1,7 +1,7 @@
 package model
 
 import (
-	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,33 +28,43 @@ type account struct {
 	open                        bool // it has limits; one that was only cancelled has none
 }
 
-// run is the accounts of one sequence, and what they were at every instant.
+// run is the accounts of one sequence: everything that changed them, in the order of
+// time, which is not the order in which it is heard of.
 type run struct {
 	started  time.Time
-	accounts map[string]account
+	accounts map[string]account // now
 	repairs  int
-	history  []moment
+	changes  []change
 }
 
-// moment is the accounts after a change.
-type moment struct {
-	at       time.Time
-	accounts map[string]account
+// change is one thing that happened to some accounts.
+type change struct {
+	at    time.Time
+	paths []string
+	do    func(*account)
 }
 
-func (r *run) change(at time.Time, paths []string, f func(*account)) {
+func (c change) apply(accounts map[string]account) {
+	for _, p := range c.paths {
+		a := accounts[p]
+		c.do(&a)
+		accounts[p] = a
+	}
+}
+
+func (r *run) change(at time.Time, paths []string, do func(*account)) {
 	if r.started.IsZero() {
 		r.started = at
 	}
-	for _, p := range paths {
-		a := r.accounts[p]
-		f(&a)
-		r.accounts[p] = a
+	i := len(r.changes)
+	for i > 0 && r.changes[i-1].at.After(at) {
+		i--
 	}
-	if n := len(r.history); n > 0 && at.Before(r.history[n-1].at) {
-		at = r.history[n-1].at // a message that was published earlier, and looked at only now
+	r.changes = slices.Insert(r.changes, i, change{at, paths, do})
+	r.accounts = map[string]account{}
+	for _, c := range r.changes {
+		c.apply(r.accounts)
 	}
-	r.history = append(r.history, moment{at, maps.Clone(r.accounts)})
 }
 
 // up lists a path and everything above it.
@@ -132,16 +142,22 @@ func cancelled(accounts map[string]account, path string) bool {
 // around calls f with the accounts as they may have been at an instant: what
 // happened at that very instant may have come before or after.
 func (r *run) around(at time.Time, f func(map[string]account)) {
-	before := map[string]account{}
-	for _, m := range r.history {
-		if m.at.Before(at) {
-			before = m.accounts
+	accounts := map[string]account{}
+	looked := false
+	for _, c := range r.changes {
+		if c.at.After(at) {
+			break
+		}
+		if !looked && c.at.Equal(at) {
+			looked = true
+			f(accounts)
+		}
+		c.apply(accounts)
+		if looked {
+			f(accounts)
 		}
 	}
-	f(before)
-	for _, m := range r.history {
-		if m.at.Equal(at) {
-			f(m.accounts)
-		}
+	if !looked {
+		f(accounts)
 	}
 }
