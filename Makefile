@@ -22,8 +22,10 @@ test-node: ## the agent in Node; needs npm
 demo: ## every way a call can end, a replay, and verify at the end
 	$(GO) run ./cmd/tollgate demo
 
-soak: ## the real program killed 30 times in 3,000 calls; 10,000 random sequences against the model
+soak: ## the real program killed 30 times in 3,000 calls; the full crash matrix; 10,000 random sequences against the model
 	$(GO) test -tags soak -run Soak -count 1 -timeout 60m ./internal/soak/...
+	$(GO) test -tags soak -c -o bin/matrix.test ./internal/matrix
+	bin/matrix.test -test.run SoakMatrix -test.timeout 120m
 	$(GO) test -tags soak -run I1ToI14 -count 1 -timeout 120m ./internal/model/...
 
 soak-long: ## mixed load for SOAKTIME under kills, restarts and full disks; needs unshare

@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"internal/e2e":        anything,
 	"internal/model":      anything,
 	"internal/contract":   anything,
+	"internal/matrix":     anything,
 	"internal/soak":       anything,
 	"internal/badinput":   anything,
 	"internal/soak/long":  anything,
