@@ -7,7 +7,7 @@ import (
 )
 
 // forgetEvery is how often the pages of the file that were looked at are forgotten.
-const forgetEvery = 10 * time.Second
+const forgetEvery = 2 * time.Second
 
 // forget takes the mapped file out of this process's memory. The pages stay in the
 // system's cache and come back one by one when they are read; without it a start, or
