@@ -108,6 +108,7 @@ func (p *play) succeed() {
 	}
 	p.w.CrashFrom(filepath.Join(p.p.left, "ledger.db"))
 	if p.f.setup == embedded {
+		time.Sleep(50 * time.Millisecond) // the old server has to miss its client first: see part
 		p.w.Node.Stop()
 		p.w.Node.StartOn(p.t, filepath.Join(p.p.left, "nats"))
 		p.back()
