@@ -100,11 +100,15 @@ func (m *model) add(c *call) {
 	m.byID[c.id] = c
 }
 
-// admit notes the first sign that a call was taken: that opens its accounts.
-func (m *model) admit(c *call) {
+// admit notes the first sign that a call was taken: that opens its accounts. The
+// run's time began when the message was published.
+func (m *model) admit(c *call, at time.Time) {
 	if !c.admitted {
 		c.admitted = true
-		m.run.admit(c.published, c.path, c.attempts, c.effects)
+		if m.run.started.IsZero() {
+			m.run.started = c.published
+		}
+		m.run.admit(at, c.path, c.attempts, c.effects)
 	}
 }
 
@@ -115,7 +119,7 @@ func (m *model) begins(in dispatcher.Invocation, at time.Time) {
 		m.wrong("I13: a tool was given call %s, which nobody made: %+v", in.Call, in)
 		return
 	}
-	m.admit(c)
+	m.admit(c, at)
 	if why := m.mayBegin(c, in, at); why != "" {
 		m.wrong("%s: attempt %d of %s: %s", at.Format("15:04:05.000"), in.Attempt, c, why)
 	}

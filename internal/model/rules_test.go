@@ -112,7 +112,7 @@ func (m *model) fits(c *call, at time.Time) (code, reason string, sure bool) {
 // settles is an outcome of the call's current generation: I1 and I14 say whether it
 // may be.
 func (m *model) settles(c *call, o *schemas.Outcome) {
-	m.admit(c)
+	m.admit(c, o.Timing.Settled)
 	may := m.mayEnd(c, o.Timing.Settled)
 	got := says{status: o.Status, code: o.Code()}
 	if o.Error != nil {
