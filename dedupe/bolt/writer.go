@@ -61,13 +61,14 @@ func (l *Ledger) write() {
 	timer := time.NewTimer(l.wait(tick))
 	defer timer.Stop()
 	synced := time.Now()
-	before := 1 // how many changes the commit before had
+	g := gatherer{ops: l.ops}
 	for {
 		select {
 		case o := <-l.ops:
-			ops := l.queued(o, before)
-			before = len(ops)
+			ops := g.take(o)
+			began := time.Now()
 			l.commit(ops, riding)
+			g.before, g.took = len(ops), time.Since(began)
 		case <-timer.C:
 			timer.Reset(l.idle())
 		case <-l.stop:
@@ -79,39 +80,6 @@ func (l *Ledger) write() {
 			l.sync()
 		}
 	}
-}
-
-// gather is how long a commit waits for others to share it, while changes come
-// together. Those that a commit answered come back together: without the wait the
-// first of them would pay two syncs alone and the others would queue behind it.
-const gather = 300 * time.Microsecond
-
-// queued takes everything that waits behind first, and waits a moment for as many as
-// came last time. One change at a time waits for nobody.
-func (l *Ledger) queued(first *op, expected int) []*op {
-	ops := []*op{first}
-	var patience <-chan time.Time
-	for len(ops) < maxBatch {
-		select {
-		case o := <-l.ops:
-			ops = append(ops, o)
-			continue
-		default:
-		}
-		if len(ops) >= expected {
-			return ops
-		}
-		if patience == nil {
-			patience = time.After(gather)
-		}
-		select {
-		case o := <-l.ops:
-			ops = append(ops, o)
-		case <-patience:
-			return ops
-		}
-	}
-	return ops
 }
 
 // idle does what no change came along to carry, and says when to look again.
