@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"time"
 
 	"tollgate/budget"
@@ -166,6 +167,7 @@ func (w *writer) record(r *dedupe.Record) {
 			w.name("own")
 			w.own(r.Outcome, timing(r))
 			w.truth("own_attempts", len(r.Outcome.Attempts) > 0)
+			w.truth("own_text", saysTwice(r.Outcome))
 		default:
 			w.rare("outcome", r.Outcome)
 		}
@@ -187,7 +189,11 @@ func (w *writer) identity(r *dedupe.Record) {
 	if r.DownstreamKey != r.Call {
 		w.text("downstream_key", r.DownstreamKey)
 	}
-	w.text("fingerprint", r.Fingerprint)
+	if sum, err := hex.DecodeString(r.Fingerprint); err == nil && len(sum) > 0 && hex.EncodeToString(sum) == r.Fingerprint {
+		w.bytes("sum", sum)
+	} else {
+		w.text("fingerprint", r.Fingerprint)
+	}
 	w.text("tool_call_id", r.ToolCallID)
 }
 
@@ -324,12 +330,9 @@ func (w *writer) own(o *schemas.Outcome, usual schemas.Timing) {
 		w.text("i", o.ID)
 		w.text("s", string(o.Status))
 		w.truth("x", o.IsError)
-		w.list("c", len(o.Content), func(i int) {
-			w.object(func() {
-				w.text("type", o.Content[i].Type)
-				w.text("text", o.Content[i].Text)
-			})
-		})
+		if !saysTwice(o) {
+			w.list("c", len(o.Content), func(i int) { w.content(o.Content[i]) })
+		}
 		if len(o.Structured) > 0 {
 			w.bytes("d", o.Structured)
 		}
@@ -344,6 +347,13 @@ func (w *writer) own(o *schemas.Outcome, usual schemas.Timing) {
 		if o.Timing != usual {
 			w.rare("t", o.Timing)
 		}
+	})
+}
+
+func (w *writer) content(c schemas.Content) {
+	w.object(func() {
+		w.text("type", c.Type)
+		w.text("text", c.Text)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,12 @@ func TestARecordIsWrittenAsTheLibraryWouldWriteIt(t *testing.T) {
 		generate(t, "record", reflect.ValueOf(&r).Elem(), 0)
 		if r.Outcome != nil && rapid.Bool().Draw(t, "its own outcome") {
 			identify(r.Outcome, &r)
+			if len(r.Outcome.Structured) > 0 && rapid.Bool().Draw(t, "said twice") {
+				r.Outcome.Content = []schemas.Content{{Type: "text", Text: string(r.Outcome.Structured)}}
+			}
+			if rapid.Bool().Draw(t, "a usual fingerprint") {
+				r.Fingerprint = strings.Repeat("0a", 32)
+			}
 			if r.Outcome.Attempts = r.Attempts; rapid.Bool().Draw(t, "and its instants") {
 				r.Outcome.Timing = timing(&r)
 			}

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"encoding/hex"
 	"slices"
 
 	"tollgate/budget"
@@ -19,6 +20,12 @@ func ownOutcome(r *dedupe.Record) bool {
 		bare.Fingerprint == o.Fingerprint && bare.ToolCallID == o.ToolCallID
 }
 
+// saysTwice reports whether an outcome's text is its structured result, which is how
+// executors give one to a model.
+func saysTwice(o *schemas.Outcome) bool {
+	return len(o.Structured) > 0 && len(o.Content) == 1 && o.Content[0] == schemas.Content{Type: "text", Text: string(o.Structured)}
+}
+
 // timing is what the outcome of a record says of its instants, as a rule.
 func timing(r *dedupe.Record) schemas.Timing {
 	return schemas.Timing{Published: r.Published, Deadline: r.Deadline, Settled: r.Settled}
@@ -35,6 +42,9 @@ func unpack(call string, s *stored) *dedupe.Record {
 	r.Call, r.Root, r.DownstreamKey = call, s.Root, s.DownstreamKey
 	r.Terms, r.Origin, r.Outcome = dedupe.Terms(s.Terms), schemas.Origin(s.Origin), s.Outcome
 	r.Terms.Run = budget.Maxima(s.Maxima)
+	if len(s.Sum) > 0 {
+		r.Fingerprint = hex.EncodeToString(s.Sum)
+	}
 	if r.Root == "" {
 		r.Root = schemas.Root(r.Run)
 	}
@@ -46,6 +56,9 @@ func unpack(call string, s *stored) *dedupe.Record {
 	}
 	if s.Own != nil {
 		o := schemas.Outcome(*s.Own)
+		if s.OwnText {
+			o.Content = []schemas.Content{{Type: "text", Text: string(o.Structured)}}
+		}
 		identify(&o, r)
 		if o.Timing == (schemas.Timing{}) {
 			o.Timing = timing(r)

@@ -27,6 +27,8 @@ type stored struct {
 	Outcome       *schemas.Outcome `json:"outcome,omitempty"` // one that is not this record's own
 	Own           *storedOutcome   `json:"own,omitempty"`
 	OwnAttempts   bool             `json:"own_attempts,omitempty"` // the own outcome lists the record's attempts
+	OwnText       bool             `json:"own_text,omitempty"`     // its text is its structured result
+	Sum           []byte           `json:"sum,omitempty"`          // the fingerprint, when it is hex
 }
 
 // storedTerms is [dedupe.Terms].
