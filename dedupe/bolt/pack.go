@@ -23,7 +23,7 @@ func ownOutcome(r *dedupe.Record) bool {
 // saysTwice reports whether an outcome's text is its structured result, which is how
 // executors give one to a model.
 func saysTwice(o *schemas.Outcome) bool {
-	return len(o.Structured) > 0 && len(o.Content) == 1 && o.Content[0] == schemas.Content{Type: "text", Text: string(o.Structured)}
+	return len(o.Structured) > 0 && len(o.Content) == 1 && o.Content[0].Type == "text" && o.Content[0].Text == string(o.Structured)
 }
 
 // timing is what the outcome of a record says of its instants, as a rule.
