@@ -38,6 +38,7 @@ func (s *shell) benchCommand() *cobra.Command {
 	f.StringVar(&o.Tool, "tool", "function", "function or http")
 	f.StringVar(&o.Via, "via", "calls", "calls, the stream; or do, the request/reply endpoint")
 	f.IntVar(&o.Payload, "payload", 0, "bytes of a call's arguments; 0: 80")
+	f.IntVar(&o.InFlight, "in-flight", 0, "publishers, or requests at once; 0: 16, via do 128")
 	f.DurationVar(&o.Pause, "pause", 0, "with one call in flight: the longest pause, at random, before the next")
 	complete(c, "tool", "function", "http")
 	complete(c, "via", "calls", "do")
