@@ -43,6 +43,18 @@ const (
 	VerbToolResume = "tools.resume" // ToolQuery    → ToolDetail
 )
 
+// The verbs of bulk replays.
+const (
+	VerbReplaysPlan   = "replays.plan"   // replays.Query → replays.Plan: what create would do
+	VerbReplaysCreate = "replays.create" // replays.Query → dedupe.Replay
+	VerbReplaysList   = "replays.ls"     // Empty         → ReplaysPage
+	VerbReplayShow    = "replays.show"   // ReplayName    → dedupe.Replay
+	VerbReplayItems   = "replays.items"  // ReplayName    → replays.Items
+	VerbReplayPause   = "replays.pause"  // ReplayName    → dedupe.Replay
+	VerbReplayResume  = "replays.resume" // ReplayName    → dedupe.Replay
+	VerbReplayCancel  = "replays.cancel" // ReplayName    → dedupe.Replay
+)
+
 // HeaderBy names the operator in a control request.
 const HeaderBy = "Tollgate-By"
 

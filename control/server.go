@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/dispatcher"
+	"tollgate/replays"
 	"tollgate/schemas"
 )
 
@@ -47,6 +49,7 @@ type Config struct {
 	Dispatcher *dispatcher.Dispatcher
 	Ledger     Ledger
 	Letters    *deadletter.Operations
+	Replays    *replays.Runner
 	Tools      []*dispatcher.Tool
 	Schemas    map[string]json.RawMessage // of the tools' arguments
 	Publish    func([]dedupe.Audit)
@@ -90,7 +93,9 @@ func Serve(ctx, work context.Context, cfg Config) error {
 		svc.AddEndpoint("do", s.handler(s.do), micro.WithEndpointSubject(p+".do.*.>")),
 		svc.AddEndpoint("cancel", s.handler(s.cancel), micro.WithEndpointSubject(p+".cancel.*")),
 	)
-	for verb, h := range s.verbs() {
+	verbs := s.verbs()
+	maps.Copy(verbs, s.replaysVerbs())
+	for verb, h := range verbs {
 		err = errors.Join(err, svc.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), s.handler(h), micro.WithEndpointSubject(cfg.Subjects.Control(verb))))
 	}
 	if err == nil {
@@ -192,6 +197,9 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // problem words an error for an operator.
 func problem(err error) Problem {
+	if p, is := replayProblem(err); is {
+		return p
+	}
 	var refused *deadletter.Refused
 	switch {
 	case errors.As(err, &refused):

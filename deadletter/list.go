@@ -26,9 +26,10 @@ type Filter struct {
 	Run    string    `json:"run,omitempty"` // the path and everything below it
 	Call   string    `json:"call,omitempty"`
 	Key    string    `json:"key,omitempty"`
-	Group  string    `json:"group,omitempty"` // error fingerprint
-	Error  string    `json:"error,omitempty"` // substring, without regard to case
-	State  string    `json:"state,omitempty"` // active, replaying, resolved, discarded, all
+	Group  string    `json:"group,omitempty"`  // error fingerprint
+	Error  string    `json:"error,omitempty"`  // substring, without regard to case
+	Replay string    `json:"replay,omitempty"` // letters that died again in this bulk replay
+	State  string    `json:"state,omitempty"`  // active, replaying, resolved, discarded, all
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
 	Limit  int       `json:"limit,omitempty"`  // 0: 50
@@ -60,7 +61,7 @@ func (f Filter) match(l *schemas.Letter) bool {
 	return (f.Tool == "" || tool) && (state == "all" || state == string(l.State)) &&
 		(f.Tenant == "" || f.Tenant == l.Tenant) && (f.Reason == "" || f.Reason == l.Reason) && (f.Code == "" || f.Code == l.Code) &&
 		(f.Run == "" || f.Run == l.Run || strings.HasPrefix(l.Run, f.Run+"/")) && (f.Call == "" || strings.HasPrefix(l.Call, f.Call)) &&
-		(f.Key == "" || f.Key == l.Key) && (f.Group == "" || f.Group == l.Fingerprint) &&
+		(f.Replay == "" || f.Replay == l.Replay) && (f.Key == "" || f.Key == l.Key) && (f.Group == "" || f.Group == l.Fingerprint) &&
 		(f.Error == "" || strings.Contains(strings.ToLower(l.Message), strings.ToLower(f.Error))) &&
 		(f.Since.IsZero() || !l.DiedAt.Before(f.Since)) && (f.Until.IsZero() || l.DiedAt.Before(f.Until))
 }

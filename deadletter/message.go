@@ -52,6 +52,9 @@ func message(s schemas.Subjects, r *dedupe.Record) *nats.Msg {
 	if r.BodyLost {
 		h.Set(headerBodyLost, "1")
 	}
+	if r.Replay != "" {
+		h.Set(schemas.HeaderReplay, r.Replay)
+	}
 	describe(h, r.LetterReason, r.Tool, &o, r.Origin)
 	return &nats.Msg{Subject: s.Letter(r.Tenant, r.LetterReason, r.Tool, r.Call, r.Generation), Header: nats.Header(h), Data: body}
 }

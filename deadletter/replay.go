@@ -18,6 +18,7 @@ type Refused struct {
 	Why      string
 	Try      string
 	Conflict bool
+	Again    bool // the same may be allowed in a moment
 }
 
 func (r *Refused) Error() string {
@@ -71,14 +72,18 @@ func (o *Operations) Replay(ctx context.Context, id string, opt ReplayOptions) e
 	if err != nil {
 		return err
 	}
+	return o.replay(ctx, l, opt, nil)
+}
+
+// replay replays a letter that was read whole. With a mark it is an item of a bulk
+// replay, which the same commit notes.
+func (o *Operations) replay(ctx context.Context, l schemas.Letter, opt ReplayOptions, mark *dedupe.ReplayMark) error {
 	q, err := request(l)
-	switch {
-	case err != nil:
-		return &Refused{ID: id, Why: "it cannot be replayed: " + err.Error(), Try: "fix the publisher and discard the letter"}
-	case !o.Served(l.Tool):
-		return &Refused{ID: id, Why: fmt.Sprintf("no tool %s is served", l.Tool), Try: "add it to the catalogue first"}
-	case opt.NewRun != "" && !schemas.ValidRun(opt.NewRun):
-		return &Refused{ID: id, Why: fmt.Sprintf("%q is not a run path", opt.NewRun)}
+	if err != nil {
+		return &Refused{ID: l.ID, Why: "it cannot be replayed: " + err.Error(), Try: "fix the publisher and discard the letter"}
+	}
+	if err := o.allowed(l, opt); err != nil {
+		return err
 	}
 	if opt.NewRun != "" && !opt.DryRun {
 		if err := o.openRun(ctx, l, opt.NewRun); err != nil {
@@ -88,14 +93,16 @@ func (o *Operations) Replay(ctx context.Context, id string, opt ReplayOptions) e
 	now := time.Now()
 	var refused error
 	var record *dedupe.Record
-	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: call}, func(v dedupe.View) dedupe.Change {
+	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: l.Call}, func(v dedupe.View) dedupe.Change {
 		record = nil
 		if refused = replayable(v, l, opt, now); refused != nil || opt.DryRun {
 			return dedupe.Change{}
 		}
 		record = reopen(v, q, opt, now)
-		return dedupe.Change{Record: record, Run: v.Run, Audit: []dedupe.Audit{{At: now, Tenant: l.Tenant, Action: "replay", Target: id, By: opt.By, Why: opt.Why,
-			Allowed: true, Detail: fmt.Sprintf("payer=%s deadline=%s grant=%+d/%+d/%s", record.Run, stamp(record.Deadline), opt.Grant.Attempts, opt.Grant.SideEffects, opt.Grant.Elapsed)}}}
+		if mark != nil {
+			record.Replay = mark.Replay
+		}
+		return dedupe.Change{Record: record, Run: v.Run, Mark: mark, Audit: []dedupe.Audit{replayAudit(l, record, opt, now)}}
 	})
 	if err = errors.Join(err, refused); err != nil || record == nil {
 		return err
@@ -103,6 +110,14 @@ func (o *Operations) Replay(ctx context.Context, id string, opt ReplayOptions) e
 	o.Publisher.PublishReceipt(record, receipt)
 	o.Publisher.PublishSlot(ctx, record)
 	return nil
+}
+
+func replayAudit(l schemas.Letter, r *dedupe.Record, opt ReplayOptions, now time.Time) dedupe.Audit {
+	detail := fmt.Sprintf("payer=%s deadline=%s grant=%+d/%+d/%s", r.Run, stamp(r.Deadline), opt.Grant.Attempts, opt.Grant.SideEffects, opt.Grant.Elapsed)
+	if r.Replay != "" {
+		detail += " replay=" + r.Replay
+	}
+	return dedupe.Audit{At: now, Tenant: l.Tenant, Action: "replay", Target: l.ID, By: opt.By, Why: opt.Why, Allowed: true, Detail: detail}
 }
 
 // openRun makes the account that is to pay. On its own it changes nothing.
@@ -154,12 +169,12 @@ func replayable(v dedupe.View, l schemas.Letter, opt ReplayOptions, now time.Tim
 		return no(false, "submit the call again with a new key", "its ledger record has expired")
 	case r.Generation > l.Generation:
 		return no(true, "", "it was replayed already (generation %d exists)", r.Generation)
-	case l.Outcome.ID != r.Outcome.ID:
+	case l.Outcome != nil && (r.Outcome == nil || l.Outcome.ID != r.Outcome.ID): // a list has no outcomes
 		return no(false, "", "it does not tell the outcome the ledger recorded; it may be forged")
 	case r.State != dedupe.Dead || r.Letter != schemas.LetterActive:
 		return no(true, "tollgate dlq restore "+l.ID, "it is %s", r.Letter)
 	case v.Unpublished:
-		return no(true, "again in a moment", "its outcome is still being published")
+		return &Refused{ID: l.ID, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true, Again: true}
 	case r.Outcome.Status == schemas.UnknownOutcome && r.Ambiguous && !opt.IncludeUnknown:
 		return no(false, "tollgate dlq resolve "+l.ID+" --happened or --did-not-happen", "nobody knows whether its effect happened")
 	case r.Ambiguous && r.Terms.Safety == dedupe.IdempotencyKey && r.Terms.UnsafeAt(now, r.FirstAttempt):
@@ -209,7 +224,7 @@ func reopen(v dedupe.View, q *schemas.Request, opt ReplayOptions, now time.Time)
 	r.Tries, r.Recoveries, r.OnLane, r.Released, r.Cancel = 0, 0, false, false, ""
 	r.Published, r.Deadline, r.Due = now, now.Add(window), now
 	r.Request, r.Slot, r.Outcome = q, dedupe.SlotWake, nil
-	r.Letter, r.LetterReason, r.Note, r.ReplayBy = "", "", "", opt.By
+	r.Letter, r.LetterReason, r.Note, r.ReplayBy, r.Replay = "", "", "", opt.By, ""
 	if r.Terms.UnsafeAt(now, r.FirstAttempt) {
 		r.Ambiguous = false // an operator has decided that it may run again
 	}

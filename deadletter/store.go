@@ -101,7 +101,7 @@ func read(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Letter {
 	h := schemas.Header(m.Header)
 	l := schemas.Letter{
 		V: schemas.Version, ID: h.Get(schemas.HeaderLetter), State: schemas.LetterActive, Reason: h.Get(schemas.HeaderReason),
-		Code: h.Get(schemas.HeaderLastCode), Fingerprint: h.Get(schemas.HeaderFingerprint), Run: h.Get(schemas.HeaderRun), Key: h.Get(schemas.HeaderKey),
+		Code: h.Get(schemas.HeaderLastCode), Fingerprint: h.Get(schemas.HeaderFingerprint), Run: h.Get(schemas.HeaderRun), Key: h.Get(schemas.HeaderKey), Replay: h.Get(schemas.HeaderReplay),
 		FirstSeen: when(h, schemas.HeaderFirstSeen), DiedAt: when(h, schemas.HeaderDiedAt), Deadline: when(h, schemas.HeaderDeadline),
 		Sequence: m.Sequence, Truncated: h.Get(headerTruncated) != "", BodyLost: h.Get(headerBodyLost) != "", Arguments: string(m.Data),
 		Origin: schemas.Origin{Stream: h.Get(schemas.HeaderOriginStream), Subject: h.Get(schemas.HeaderOriginSubject), Time: when(h, schemas.HeaderFirstSeen)},

@@ -55,6 +55,7 @@ type Change struct {
 	Run    *budget.Run
 	Result bool    // publish Record's outcome: the ledger numbers it
 	Audit  []Audit // publish these: the ledger numbers them
+	Mark   *ReplayMark
 }
 
 // Mutation decides, inside the commit, what changes. It must be pure: it may be

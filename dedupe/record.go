@@ -180,6 +180,7 @@ type Record struct {
 	LetterSettled time.Time           `json:"letter_settled,omitzero"`
 	Note          string              `json:"note,omitempty"` // an operator's why
 	ReplayBy      string              `json:"replay_by,omitempty"`
+	Replay        string              `json:"replay,omitempty"` // the bulk replay that opened this generation
 	BodyLost      bool                `json:"body_lost,omitempty"`
 	Outcome       *schemas.Outcome    `json:"outcome,omitempty"`
 	Spent         Spent               `json:"spent,omitzero"`   // as told in the headers of the next carrier

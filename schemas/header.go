@@ -41,6 +41,7 @@ const (
 	HeaderFirstSeen        = "Tollgate-First-Seen"
 	HeaderDiedAt           = "Tollgate-Died-At"
 	HeaderLetter           = "Tollgate-Letter"
+	HeaderReplay           = "Tollgate-Replay" // of a letter: the bulk replay that it died of again
 )
 
 // HeaderMessageID is JetStream's publish deduplication header.
@@ -56,7 +57,7 @@ const (
 var owned = []string{
 	HeaderCall, HeaderAttempt, HeaderGeneration, HeaderSpentAttempts, HeaderSpentSideEffects,
 	HeaderLastCode, HeaderToken, HeaderOwes, HeaderOutcome, HeaderReason, HeaderFingerprint,
-	HeaderOriginStream, HeaderOriginSubject, HeaderOriginSequence, HeaderFirstSeen, HeaderDiedAt, HeaderLetter,
+	HeaderOriginStream, HeaderOriginSubject, HeaderOriginSequence, HeaderFirstSeen, HeaderDiedAt, HeaderLetter, HeaderReplay,
 }
 
 // Header holds message headers. It has the shape of nats.Header and converts to

@@ -30,6 +30,7 @@ type Letter struct {
 	Call        string      `json:"call"`
 	Generation  int         `json:"generation"`
 	Key         string      `json:"key"`
+	Replay      string      `json:"replay,omitempty"` // the bulk replay it died again in
 	Deadline    time.Time   `json:"deadline,omitzero"`
 	FirstSeen   time.Time   `json:"first_seen"`
 	DiedAt      time.Time   `json:"died_at"`

@@ -28,7 +28,8 @@ type batch struct {
 	pauses  map[string]*dedupe.Pause
 	moved   []move // by expiry
 	dropped []string
-	touched bool // something was written past the overlay
+	touched bool  // something was written past the overlay
+	broken  error // of such a write: nothing of the batch may be committed
 }
 
 // staged is one record of the overlay and where the file holds it now.
@@ -152,6 +153,13 @@ func (b *batch) stage(c dedupe.Change) (dedupe.Receipt, error) {
 		}
 		r := c.Run.Clone() // encoded when the batch is complete: many of its calls may be this run's
 		commit = append(commit, func() { s.run, s.changed = r, true })
+	}
+	if c.Mark != nil {
+		value, err := versioned(c.Mark.Item)
+		if err != nil {
+			return dedupe.Receipt{}, refused(err)
+		}
+		commit = append(commit, func() { b.mark(*c.Mark, value) })
 	}
 	for _, a := range c.Audit {
 		last++

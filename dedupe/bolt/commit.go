@@ -107,6 +107,9 @@ func (b *batch) fill(ops []*op, expire int) error {
 	for _, o := range ops {
 		o.receipt, o.err = o.apply(b)
 	}
+	if b.broken != nil {
+		return b.broken
+	}
 	if err := b.loadNoted(); err != nil {
 		return err
 	}

@@ -230,6 +230,7 @@ func (w *writer) letter(r *dedupe.Record) {
 	w.time("letter_settled", r.LetterSettled)
 	w.text("note", r.Note)
 	w.text("replay_by", r.ReplayBy)
+	w.text("replay", r.Replay)
 	w.truth("body_lost", r.BodyLost)
 }
 

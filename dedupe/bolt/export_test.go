@@ -99,3 +99,14 @@ func Body(r *dedupe.Record) ([]byte, error) {
 	w.record(r)
 	return w.out, w.err
 }
+
+// HalfAReplay stores a bulk replay as a process leaves it that dies while making it.
+func (l *Ledger) HalfAReplay(name string) error {
+	return l.db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.Bucket(bucketReplays).CreateBucket([]byte(name))
+		if err != nil {
+			return err
+		}
+		return b.Put(itemKey(0), []byte{recordVersion})
+	})
+}

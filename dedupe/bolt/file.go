@@ -188,8 +188,11 @@ func checkLayout(tx *bbolt.Tx, path string) error {
 	return nil
 }
 
-// begin raises the epoch and notes the horizon.
+// begin raises the epoch, notes the horizon, and makes what earlier versions had not.
 func (l *Ledger) begin(tx *bbolt.Tx) error {
+	if err := openReplays(tx); err != nil {
+		return err
+	}
 	meta := tx.Bucket(bucketMeta)
 	l.id = string(meta.Get(keyID))
 	l.epoch = number(meta.Get(keyEpoch)) + 1

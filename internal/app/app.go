@@ -24,6 +24,7 @@ import (
 	"tollgate/internal/config"
 	"tollgate/internal/embedded"
 	"tollgate/internal/owner"
+	"tollgate/replays"
 	"tollgate/schemas"
 	"tollgate/tools"
 	"tollgate/tools/exec"
@@ -61,6 +62,7 @@ type App struct {
 	consumer  *consumer.Consumer
 	disp      *dispatcher.Dispatcher
 	letters   *deadletter.Operations
+	replays   *replays.Runner
 
 	stop context.CancelCauseFunc
 	done chan struct{}
@@ -142,6 +144,7 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
+	serving.Go(func() { fail("bulk replays", a.replays.Run(ctx)) })
 	if a.server != nil {
 		serving.Go(func() { fail("embedded NATS", a.watchServer(ctx)) })
 	}

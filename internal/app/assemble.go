@@ -20,6 +20,7 @@ import (
 	"tollgate/internal/config"
 	"tollgate/internal/embedded"
 	"tollgate/internal/verify"
+	"tollgate/replays"
 	"tollgate/schemas"
 	toolnats "tollgate/tools/nats"
 )
@@ -62,6 +63,7 @@ func (a *App) assemble(ctx context.Context) error {
 		_, ok := a.catalogue.Tool(tool)
 		return ok
 	}}
+	a.replays = replays.New(replays.Config{Ledger: a.ledger, Letters: a.letters, List: a.listLetters, Publish: a.outbox.Audit, Keep: c.Ledger.Retention.D(), Log: a.opts.Log})
 	return nil
 }
 
@@ -184,6 +186,10 @@ func (a *App) buildCatalogue() error {
 	return nil
 }
 
+func (a *App) listLetters(ctx context.Context, f deadletter.Filter) (deadletter.Page, error) {
+	return a.letters.Store.List(ctx, a.ledger, f)
+}
+
 // serveControl answers the micro services.
 func (a *App) serveControl(ctx, work context.Context) error {
 	documents := map[string]json.RawMessage{}
@@ -196,7 +202,7 @@ func (a *App) serveControl(ctx, work context.Context) error {
 	return control.Serve(ctx, work, control.Config{
 		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Streams: []string{n.Calls, n.Jobs, n.Retry, n.Results, n.Letters, n.Audit}, Retry: n.Retry,
 		Lanes:      map[schemas.Lane]string{schemas.Calls: n.Calls, schemas.Jobs: n.Jobs},
-		Dispatcher: a.disp, Ledger: a.ledger, Letters: a.letters, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
+		Dispatcher: a.disp, Ledger: a.ledger, Letters: a.letters, Replays: a.replays, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},

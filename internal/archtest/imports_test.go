@@ -35,7 +35,8 @@ var mayImport = map[string][]string{
 
 	"consumer":   with(core, "deadletter"),
 	"deadletter": core,
-	"control":    with(core, "deadletter", "tools", "tools/schema"),
+	"replays":    with(core, "deadletter"),
+	"control":    with(core, "deadletter", "replays", "tools", "tools/schema"),
 
 	"client": {"schemas", "dedupe"},
 

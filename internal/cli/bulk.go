@@ -140,16 +140,21 @@ func (p *progress) add(ok bool) {
 		p.wrong++
 	}
 	now := time.Now()
+	p.show(now, func() string { return p.text(now) })
+}
+
+// show draws how far it is, unless that was done a moment ago.
+func (p *progress) show(now time.Time, text func() string) {
 	if p.s.quiet || p.s.json {
 		return
 	}
 	if p.s.errTTY && now.Sub(p.began) > barAfter && now.Sub(p.last) > barEvery {
-		full := barWidth * p.done / max(1, p.total)
-		fmt.Fprintf(p.s.stderr, "\r%s%s %s\x1b[K", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), p.text(now))
+		full := min(barWidth, barWidth*p.done/max(1, p.total))
+		fmt.Fprintf(p.s.stderr, "\r%s%s %s\x1b[K", strings.Repeat("█", full), strings.Repeat("░", barWidth-full), safe(text()))
 		p.last, p.shown = now, true
 	}
 	if !p.s.errTTY && now.Sub(p.last) > lineEvery {
-		fmt.Fprintln(p.s.stderr, p.text(now))
+		fmt.Fprintln(p.s.stderr, safe(text()))
 		p.last = now
 	}
 }

@@ -34,6 +34,7 @@ func (f *letterFilter) flags(c *cobra.Command) {
 	fs.StringVar(&f.Key, "key", "", "idempotency key")
 	fs.StringVar(&f.Group, "group", "", "group, from tollgate dlq groups")
 	fs.StringVar(&f.Error, "error", "", "text within the error message")
+	fs.StringVar(&f.Replay, "replay", "", "the bulk replay in which it died again")
 	fs.StringVar(&f.State, "state", "", "active, replaying, resolved, discarded or all (default active)")
 	fs.StringVar(&f.since, "since", "", "died at or after: RFC 3339, or an age such as 2h or 3d")
 	fs.StringVar(&f.until, "until", "", "died before: RFC 3339, or an age")
@@ -75,7 +76,7 @@ func (f *letterFilter) read(s *shell) error {
 // empty reports whether the filter would take every active letter.
 func (f *letterFilter) empty() bool {
 	return f.Tool == "" && f.Reason == "" && f.Code == "" && f.Run == "" && f.Call == "" && f.Key == "" && f.Group == "" &&
-		f.Error == "" && f.State == "" && f.since == "" && f.until == ""
+		f.Error == "" && f.Replay == "" && f.State == "" && f.since == "" && f.until == ""
 }
 
 // names checks that what is acted on is named: by IDs or by a filter, and

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,211 +12,170 @@ import (
 
 	"tollgate/control"
 	"tollgate/dedupe"
-	"tollgate/schemas"
+	"tollgate/replays"
 )
 
-// bulkReport is what a bulk operation came to.
-type bulkReport struct {
-	Action   string            `json:"action"`
-	DryRun   bool              `json:"dry_run,omitempty"`
-	Matched  int               `json:"matched"`
-	Done     []string          `json:"done"`              // IDs; with dry_run those that would be
-	Skipped  map[string]int    `json:"skipped,omitempty"` // by why, before anything was done
-	Failed   map[string]string `json:"failed,omitempty"`  // by ID
-	Outcomes map[string]string `json:"outcomes,omitempty"`
-	Pending  int               `json:"pending,omitempty"` // outcomes that had not come when the wait ended
+// replayPlan is what a dry run answers.
+type replayPlan struct {
+	Action string `json:"action"`
+	DryRun bool   `json:"dry_run"`
+	replays.Plan
 }
 
-// defaultRate is the pace of a large replay that names none: downstream has just
-// been in trouble.
-const defaultRate = 10
+// setTime is how long a question about every letter may take at least.
+const setTime = time.Minute
 
-func (r *replay) pace(n int) (float64, error) {
-	switch {
-	case r.rate != "":
-		return parseRate(r.rate)
-	case n > typedFrom:
-		return defaultRate, nil
-	}
-	return 0, nil
+// ofAll asks something that looks at every letter.
+func ofAll[T any](ctx context.Context, s *shell, verb string, query any) (T, error) {
+	was := s.timeout
+	defer func() { s.timeout = was }()
+	s.timeout = max(was, setTime)
+	return ask[T](ctx, s, verb, query)
 }
 
-func (r *replay) printPlan(plan *bulkReport) error {
-	pace, err := r.pace(len(plan.Done))
+// many makes a bulk replay of the letters that are meant, after a confirmation of what
+// it would do, and follows it.
+func (r *replay) many(ctx context.Context) error {
+	plan, err := ofAll[replays.Plan](ctx, r.shell, control.VerbReplaysPlan, r.query)
 	if err != nil {
 		return err
 	}
-	plan.DryRun = true
-	if r.json {
-		plan.Done = some(plan.Done)
-		return r.printJSON("ReplayPlan", plan)
+	if plan.Matched == 0 {
+		return &fault{code: exitNotFound, what: "no dead letter matches", try: "tollgate dlq groups"}
 	}
-	r.line("DRY RUN: nothing was replayed")
-	r.line("  matched       %d (frozen now; later letters are not touched)", plan.Matched)
-	r.line("  would replay  %d, oldest first, with their own keys", len(plan.Done))
-	r.printSkipped(plan)
-	if pace > 0 {
-		r.line("  pace          %g/s, about %s", pace, brief(time.Duration(float64(len(plan.Done))/pace*float64(time.Second))))
+	if r.dryRun {
+		return r.printPlan(&plan)
 	}
-	r.say("run it: the same without --dry-run")
-	return nil
-}
-
-func (r *replay) printSkipped(plan *bulkReport) {
-	reasons := slices.SortedFunc(maps.Keys(plan.Skipped), func(a, b string) int {
-		return cmp.Or(plan.Skipped[b]-plan.Skipped[a], cmp.Compare(a, b))
-	})
-	for _, why := range reasons {
-		r.line("  skip          %d: %s", plan.Skipped[why], why)
-	}
-}
-
-// many replays what the plan has found, after a confirmation.
-func (r *replay) many(ctx context.Context, plan *bulkReport) error {
-	if len(plan.Done) == 0 {
+	if plan.Would == 0 {
 		if !r.json {
-			r.printSkipped(plan)
+			r.printSkipped(plan.Skipped)
 		}
 		return &fault{code: exitNotFound, what: fmt.Sprintf("none of %s can be replayed", count(plan.Matched, "dead letter")),
 			why: strings.Join(slices.Sorted(maps.Keys(plan.Skipped)), "; "), try: "tollgate dlq show ID"}
 	}
-	pace, err := r.pace(len(plan.Done))
+	what := fmt.Sprintf("Replay %s at %g/s", count(plan.Would, "dead letter"), plan.Rate)
+	if plan.Uncertain > 0 {
+		what += fmt.Sprintf(", of which %d may have had their effect already", plan.Uncertain)
+	}
+	if err := r.confirm(what, plan.Would, plan.Uncertain > 0, r.yes); err != nil {
+		return err
+	}
+	// Exactly the set that was confirmed: nothing that has died since.
+	r.query.Filter.Before, r.query.AtMost = plan.Before, plan.Would
+	made, err := ofAll[dedupe.Replay](ctx, r.shell, control.VerbReplaysCreate, r.query)
 	if err != nil {
 		return err
 	}
-	what := "Replay " + count(len(plan.Done), "dead letter")
-	if pace > 0 {
-		what += fmt.Sprintf(" at %g/s", pace)
+	return r.made(ctx, &made)
+}
+
+func (r *replay) printPlan(plan *replays.Plan) error {
+	if r.json {
+		plan.IDs = some(plan.IDs)
+		return r.printJSON("ReplayPlan", replayPlan{Action: "replay", DryRun: true, Plan: *plan})
 	}
-	if err := r.confirm(what, len(plan.Done), r.options.IncludeUnknown, r.yes); err != nil {
+	r.line("DRY RUN: nothing was replayed")
+	r.line("  matched       %d (frozen when it is made; later letters are not touched)", plan.Matched)
+	r.line("  would replay  %d, oldest first, with their own keys", plan.Would)
+	r.printSkipped(plan.Skipped)
+	if plan.Uncertain > 0 {
+		r.line("  uncertain     %d: their effect may have happened already", plan.Uncertain)
+	}
+	r.line("  pace          %g/s, about %s; at most %d without an outcome at once", plan.Rate, brief(time.Duration(float64(plan.Would)/plan.Rate*float64(time.Second))), plan.InFlight)
+	if plan.Canary > 0 {
+		r.line("  canary        %d first; the others when not more than %g %% of these died again", plan.Canary, 100*plan.StopAbove)
+	}
+	r.line("  stops         when more than %g %% of the outcomes died again", 100*plan.StopAbove)
+	if plan.Would > 0 {
+		r.say("run it: the same without --dry-run")
+	}
+	return nil
+}
+
+func (s *shell) printSkipped(skipped map[string]int) {
+	reasons := slices.SortedFunc(maps.Keys(skipped), func(a, b string) int {
+		return cmp.Or(skipped[b]-skipped[a], cmp.Compare(a, b))
+	})
+	for _, why := range reasons {
+		s.line("  skip          %d: %s", skipped[why], why)
+	}
+}
+
+// made tells of a bulk replay that exists now, and follows it unless told not to.
+func (r *replay) made(ctx context.Context, b *dedupe.Replay) error {
+	if r.detach {
+		if r.json {
+			return r.printJSON("Replay", b)
+		}
+		r.line("replay %s: %s at %g/s", b.Name, count(b.Left, "dead letter"), b.Rate)
+		r.next("tollgate replays watch "+b.Name, "tollgate replays cancel "+b.Name)
+		return nil
+	}
+	r.say("replay %s: %s at %g/s; Ctrl-C leaves it running, tollgate replays cancel %s ends it", b.Name, count(b.Left, "dead letter"), b.Rate, b.Name)
+	if r.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, r.wait, errWaited)
+		defer cancel()
+	}
+	after, err := r.follow(ctx, b)
+	if err != nil && !errors.Is(err, errWaited) {
 		return err
 	}
-	b := newBulk(r.shell, "replayed", pace)
-	b.run(ctx, plan.Done, func(id string) error { return r.send(ctx, id, false) })
-	plan.Done = b.done
-	plan.fail(b)
-	if b.fatal != nil {
-		r.say("%d replayed before this; the same command does the rest", len(b.done))
-		return b.fatal
-	}
-	return r.finish(ctx, plan)
+	return r.report(context.WithoutCancel(ctx), after)
 }
 
-func (report *bulkReport) fail(b *bulk) {
-	for id, err := range b.failed {
-		if report.Failed == nil {
-			report.Failed = map[string]string{}
+// report says what a bulk replay has come to, and finds the exit code.
+func (r *replay) report(ctx context.Context, b *dedupe.Replay) error {
+	if !r.json {
+		r.printReplayed(b)
+		return replayExit(b)
+	}
+	report := &bulkReport{Action: "replay", Matched: b.Matched, Done: []string{}, Skipped: b.Skipped, Outcomes: map[string]string{}, Pending: b.Tally.Open() + b.Left, Replay: b}
+	err := r.replayItems(ctx, b.Name, func(i dedupe.ReplayItem) {
+		switch i.State {
+		case dedupe.ItemReplayed:
+			report.Done = append(report.Done, i.Letter)
+			if i.Status != "" {
+				report.Outcomes[i.Letter] = string(i.Status)
+			}
+		case dedupe.ItemSkipped:
+			if report.Failed == nil {
+				report.Failed = map[string]string{}
+			}
+			report.Failed[i.Letter] = i.Why
 		}
-		report.Failed[id] = reasonOf(id, err)
+	})
+	if err == nil {
+		err = r.printJSON("ReplayReport", report)
+	}
+	return errors.Join(err, replayExit(b))
+}
+
+// replayItems gives every letter of a bulk replay, page by page.
+func (s *shell) replayItems(ctx context.Context, name string, do func(dedupe.ReplayItem)) error {
+	for from := 0; ; {
+		page, err := ask[replays.Items](ctx, s, control.VerbReplayItems, control.ReplayName{Name: name, From: from})
+		if err != nil {
+			return err
+		}
+		for _, i := range page.Items {
+			do(i)
+		}
+		if from = page.Next; from == 0 {
+			return nil
+		}
 	}
 }
 
-// finish waits if that was asked for, reports, and finds the exit code.
-func (r *replay) finish(ctx context.Context, report *bulkReport) error {
-	if r.wait > 0 {
-		if err := r.await(ctx, report); err != nil {
-			return err
-		}
-	}
-	again := 0
-	for _, status := range report.Outcomes {
-		if status != string(schemas.Succeeded) {
-			again++
-		}
-	}
+// replayExit is the exit code of whoever has followed a bulk replay.
+func replayExit(b *dedupe.Replay) error {
 	switch {
-	case r.json:
-		report.Done = some(report.Done)
-		if err := r.printJSON("ReplayReport", report); err != nil {
-			return err
-		}
-	default:
-		r.printReplayed(report, again)
-	}
-	switch {
-	case report.Pending > 0:
+	case b.State == dedupe.ReplayStopped || b.State == dedupe.ReplayCancelled:
+		return told(exitPartial)
+	case b.Left > 0 || b.Tally.Open() > 0:
 		return told(exitUnreachable)
-	case again > 0 || len(report.Failed) > 0:
+	case b.Tally.Succeeded < b.Tally.Replayed || b.Tally.Replayed == 0:
 		return told(exitPartial)
 	}
 	return nil
-}
-
-func (r *replay) printReplayed(report *bulkReport, again int) {
-	if len(report.Done) == 1 && len(report.Failed) == 0 {
-		r.line("replayed %s", report.Done[0])
-	} else {
-		r.line("replayed %d of %d", len(report.Done), report.Matched)
-	}
-	for _, id := range slices.Sorted(maps.Keys(report.Failed)) {
-		r.line("  not %s: %s", id, report.Failed[id])
-	}
-	r.printSkipped(report)
-	for _, id := range report.Done {
-		if status := report.Outcomes[id]; status != "" && len(report.Done) <= 20 {
-			r.line("  %s  %s", id, status)
-		}
-	}
-	switch {
-	case r.wait > 0:
-		r.line("%d succeeded, %d did not, %d still running", len(report.Outcomes)-again, again, report.Pending)
-		if again > 0 {
-			r.next("tollgate dlq ls")
-		}
-	case len(report.Done) > 0:
-		call, generation, err := dedupe.ParseLetterID(report.Done[0])
-		if err == nil {
-			r.next(fmt.Sprintf("tollgate result %s --generation %d --wait 30s", call, generation+1), "tollgate calls show "+r.short(call))
-		}
-	}
-}
-
-// await asks for the calls until each has an outcome of the new generation.
-func (r *replay) await(ctx context.Context, report *bulkReport) error {
-	ctx, cancel := context.WithTimeout(ctx, r.wait)
-	defer cancel()
-	report.Outcomes = map[string]string{}
-	p := r.progress("settled", len(report.Done))
-	defer p.end()
-	pause := 100 * time.Millisecond
-	for open := slices.Clone(report.Done); len(open) > 0; {
-		var still []string
-		for _, id := range open {
-			status, err := r.settled(ctx, id)
-			switch {
-			case err != nil && ctx.Err() == nil:
-				return err
-			case status == "":
-				still = append(still, id)
-			default:
-				report.Outcomes[id] = status
-				p.add(status == string(schemas.Succeeded))
-			}
-		}
-		open = still
-		select {
-		case <-ctx.Done():
-			report.Pending = len(open)
-			if context.Cause(ctx) == errInterrupted {
-				return errInterrupted
-			}
-			return nil
-		case <-time.After(pause):
-			pause = min(2*pause, 2*time.Second)
-		}
-	}
-	return nil
-}
-
-// settled is the status of the generation after a letter's, or "" while it has none.
-func (r *replay) settled(ctx context.Context, letter string) (string, error) {
-	call, generation, err := dedupe.ParseLetterID(letter)
-	if err != nil {
-		return "", err
-	}
-	d, err := ask[control.CallDetail](ctx, r.shell, control.VerbCallShow, control.IDQuery{ID: call})
-	if err != nil || d.Outcome == nil || d.Outcome.Generation <= generation {
-		return "", err
-	}
-	return string(d.Outcome.Status), nil
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,8 +11,8 @@ import (
 
 	"tollgate/budget"
 	"tollgate/control"
-	"tollgate/deadletter"
 	"tollgate/dedupe"
+	"tollgate/replays"
 	"tollgate/schemas"
 )
 
@@ -22,9 +20,11 @@ import (
 type replay struct {
 	*shell
 	filter      letterFilter
-	options     deadletter.ReplayOptions
+	query       replays.Query // but for the filter
 	grant, rate string
+	stopAbove   string
 	dryRun, yes bool
+	detach      bool
 	wait        time.Duration
 }
 
@@ -33,27 +33,40 @@ func (s *shell) replayCommand() *cobra.Command {
 	c := &cobra.Command{Use: "replay [ID... | -]", Short: "Run dead letters again, with their key and at their run's expense",
 		Long: "Replay opens the next generation of a call: the same idempotency key, the same bytes, the original\n" +
 			"window of time from now. It pays like any attempt: from the same run, or with a grant, or from\n" +
-			"another run. Letters are named by ID or taken by a filter; the set is frozen before the first is\n" +
-			"replayed, and replaying a letter twice is not possible.\n\n" +
+			"another run. A letter that was replayed is not replayed again.\n\n" +
+			"Several letters, named by ID or taken by a filter, are a bulk replay: the set is frozen when it is\n" +
+			"made, the dispatcher carries it out at its rate, and it goes on when this command ends. With\n" +
+			"--canary N, N letters go first, and the others only when not too many of these died again; later it\n" +
+			"stops by itself when too many do. See tollgate replays.\n\n" +
 			"Letters with an unknown outcome are left out unless --include-unknown says that you know better.",
-		Example: "  tollgate dlq replay 7qx4t9kd\n  tollgate dlq replay --group g-1c04d --dry-run\n  tollgate dlq replay --tool crm.upsert --since 2h --rate 5/s --why 'CRM is back' --wait",
+		Example: "  tollgate dlq replay 7qx4t9kd\n  tollgate dlq replay --group g-1c04d --dry-run\n  tollgate dlq replay --tool crm.upsert --since 2h --rate 50/s --canary 20 --why 'INC-412: CRM is back'",
 		Args:    cobra.ArbitraryArgs, ValidArgsFunction: s.completeLetters,
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }}
 	r.filter.flags(c)
+	r.flags(c)
+	return c
+}
+
+func (r *replay) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.BoolVar(&r.filter.all, "all", false, "every active letter: needed when no filter is given")
 	f.IntVar(&r.filter.Limit, "limit", 0, "most letters to replay; the oldest first (default no limit)")
 	f.BoolVarP(&r.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")
+	f.StringVar(&r.query.Name, "name", "", "name of the bulk replay (default the next of r-1, r-2, …)")
 	f.StringVar(&r.rate, "rate", "", "most replays a second, such as 5/s (default 10/s above 100 letters)")
+	f.IntVar(&r.query.InFlight, "in-flight", 0, fmt.Sprintf("most replayed letters without an outcome (default %d)", replays.DefaultInFlight))
+	f.IntVar(&r.query.Canary, "canary", 0, "replay so many first, and go on when not too many of them died again")
+	f.StringVar(&r.stopAbove, "stop-above", "", "stop when a greater share of the outcomes died again (default 10%; 100% never stops)")
 	f.StringVar(&r.grant, "grant", "", "raise the run's limits as far as needed: attempts=2,side_effects=1,elapsed=10m")
-	f.StringVar(&r.options.NewRun, "new-run", "", "let this run pay instead")
-	f.DurationVar(&r.options.Window, "window", 0, "time it may take from now (default the call's original window)")
-	f.BoolVar(&r.options.IncludeUnknown, "include-unknown", false, "also those whose effect may already have happened")
-	f.StringVar(&r.options.Why, "why", "", "why, for the audit")
-	f.DurationVar(&r.wait, "wait", 0, "wait for the new outcomes, 10m at most unless said otherwise")
+	f.StringVar(&r.query.NewRun, "new-run", "", "let this run pay instead")
+	f.DurationVar(&r.query.Window, "window", 0, "time it may take from now (default the call's original window)")
+	f.BoolVar(&r.query.IncludeUnknown, "include-unknown", false, "also those whose effect may already have happened")
+	f.StringVar(&r.query.Why, "why", "", "why, for the audit")
+	f.BoolVar(&r.detach, "detach", false, "do not follow a bulk replay; tollgate replays watch does")
+	f.DurationVar(&r.wait, "wait", 0, "wait for the new outcomes, 10m at most unless said otherwise (default: of a bulk replay all)")
 	f.Lookup("wait").NoOptDefVal = "10m"
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
-	return c
+	c.MarkFlagsMutuallyExclusive("detach", "wait")
 }
 
 func (r *replay) run(ctx context.Context, args []string) error {
@@ -67,17 +80,10 @@ func (r *replay) run(ctx context.Context, args []string) error {
 	if len(ids) == 1 && !r.dryRun {
 		return r.one(ctx, ids[0])
 	}
-	if ids, err = r.whole(ctx, ids); err != nil {
+	if r.query.IDs, err = r.whole(ctx, ids); err != nil {
 		return err
 	}
-	plan, err := r.plan(ctx, ids)
-	if err != nil {
-		return err
-	}
-	if r.dryRun {
-		return r.printPlan(plan)
-	}
-	return r.many(ctx, plan)
+	return r.many(ctx)
 }
 
 // read checks the flags together.
@@ -88,15 +94,47 @@ func (r *replay) read(args []string) error {
 	if err := r.filter.names(args, "replay"); err != nil {
 		return err
 	}
+	r.query.Filter = r.filter.Filter
 	switch {
-	case r.options.NewRun != "" && !schemas.ValidRun(r.options.NewRun):
-		return usage("--new-run "+quoted(r.options.NewRun)+" is not a run path", "up to 8 segments of letters, digits, _ : - joined by slashes")
-	case r.options.Window < 0 || r.wait < 0:
+	case r.query.NewRun != "" && !schemas.ValidRun(r.query.NewRun):
+		return usage("--new-run "+quoted(r.query.NewRun)+" is not a run path", "up to 8 segments of letters, digits, _ : - joined by slashes")
+	case r.query.Window < 0 || r.wait < 0:
 		return usage("--window and --wait must not be negative", "--window 5m")
+	case r.query.InFlight < 0 || r.query.Canary < 0:
+		return usage("--in-flight and --canary must not be negative", "--canary 20")
+	case r.query.Name != "" && !dedupe.ValidReplayName(r.query.Name):
+		return usage("--name "+quoted(r.query.Name)+" is not a name", "up to 64 letters, digits, - and _")
+	}
+	if r.rate != "" {
+		rate, err := parseRate(r.rate)
+		if err != nil {
+			return err
+		}
+		r.query.Rate = rate
+	}
+	if r.stopAbove != "" {
+		share, err := parseShare(r.stopAbove)
+		if err != nil {
+			return err
+		}
+		r.query.StopAbove = &share
 	}
 	grant, err := parseGrant(r.grant)
-	r.options.Grant = grant
+	r.query.Grant = grant
 	return err
+}
+
+// parseShare reads 10% or 0.1.
+func parseShare(text string) (float64, error) {
+	number, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		n /= 100
+	}
+	if err != nil || !(n >= 0 && n <= 1) { // not a number is neither
+		return 0, usage("--stop-above "+quoted(text)+" is not a share", "--stop-above 10%")
+	}
+	return n, nil
 }
 
 // parseGrant reads attempts=2,side_effects=1,elapsed=10m.
@@ -133,22 +171,14 @@ func (r *replay) one(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	uncertain := l.Reason == schemas.ReasonUnknownOutcome && r.options.IncludeUnknown
+	uncertain := l.Reason == schemas.ReasonUnknownOutcome && r.query.IncludeUnknown
 	if err := r.confirm(fmt.Sprintf("Replay %s of %s (%s)", l.ID, l.Tool, l.Reason), 1, uncertain, r.yes); err != nil {
 		return err
 	}
-	if err := r.send(ctx, l.ID, false); err != nil {
+	if _, err := ask[control.Done](ctx, r.shell, control.VerbReplay, control.ReplayQuery{ID: l.ID, ReplayOptions: r.query.ReplayOptions}); err != nil {
 		return err
 	}
-	report := &bulkReport{Action: "replay", Matched: 1, Done: []string{l.ID}}
-	return r.finish(ctx, report)
-}
-
-func (r *replay) send(ctx context.Context, id string, dryRun bool) error {
-	o := r.options
-	o.DryRun = dryRun
-	_, err := ask[control.Done](ctx, r.shell, control.VerbReplay, control.ReplayQuery{ID: id, ReplayOptions: o})
-	return err
+	return r.finish(ctx, &bulkReport{Action: "replay", Matched: 1, Done: []string{l.ID}})
 }
 
 // whole completes shortened IDs, and takes each letter once.
@@ -169,57 +199,4 @@ func (r *replay) whole(ctx context.Context, ids []string) ([]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// plan freezes the set and asks of each letter, without doing anything, whether it
-// could be replayed now.
-func (r *replay) plan(ctx context.Context, ids []string) (*bulkReport, error) {
-	report := &bulkReport{Action: "replay", Skipped: map[string]int{}}
-	if len(ids) == 0 {
-		var err error
-		if ids, err = r.frozen(ctx, report); err != nil {
-			return nil, err
-		}
-	}
-	report.Matched += len(ids)
-	if report.Matched == 0 {
-		return nil, &fault{code: exitNotFound, what: "no dead letter matches", try: "tollgate dlq groups"}
-	}
-	trial := newBulk(r.shell, "checked", 0)
-	trial.run(ctx, ids, func(id string) error { return r.send(ctx, id, true) })
-	if trial.fatal != nil {
-		return nil, trial.fatal
-	}
-	report.Done = trial.done
-	for id, err := range trial.failed {
-		report.Skipped[reasonOf(id, err)]++
-	}
-	return report, nil
-}
-
-// frozen resolves the filter to IDs, the oldest first.
-func (r *replay) frozen(ctx context.Context, report *bulkReport) ([]string, error) {
-	set, err := ask[control.LetterIDs](ctx, r.shell, control.VerbLetterIDs, r.filter.Filter)
-	if err != nil {
-		return nil, err
-	}
-	if r.options.IncludeUnknown && r.filter.Reason == "" {
-		unknown := r.filter.Filter
-		unknown.Reason = schemas.ReasonUnknownOutcome
-		more, err := ask[control.LetterIDs](ctx, r.shell, control.VerbLetterIDs, unknown)
-		if err != nil {
-			return nil, err
-		}
-		set.IDs = append(set.IDs, more.IDs...)
-		maps.DeleteFunc(set.Skipped, func(why string, _ int) bool { return strings.HasPrefix(why, "unknown outcome") })
-	}
-	for why, n := range set.Skipped {
-		report.Skipped[why] += n
-		report.Matched += n
-	}
-	slices.Reverse(set.IDs)
-	if n := r.filter.Limit; n > 0 && len(set.IDs) > n {
-		set.IDs = set.IDs[:n]
-	}
-	return set.IDs, nil
 }

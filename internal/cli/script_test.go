@@ -27,7 +27,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"serving": serving, "exits": exits, "remember": remember, "post": post, "transcript": transcript, "answers": answers,
+			"serving": serving, "exits": exits, "remember": remember, "post": post, "transcript": transcript, "answers": answers, "until": until,
 		},
 		Setup: func(e *testscript.Env) error {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,6 +77,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("tollgate %s: exit code %s, want %s", strings.Join(args[1:], " "), got, args[0])
 	}
+}
+
+// until runs the command again and again until its standard output matches:
+// until PATTERN ARGS...
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN ARGS...")
+	}
+	pattern := regexp.MustCompile("(?m)" + args[0])
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if err := ts.Exec("tollgate", args[1:]...); err == nil && pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("tollgate %s: it never said %s", strings.Join(args[1:], " "), args[0])
 }
 
 // remember keeps the first group of a pattern in the last standard output:
