@@ -205,7 +205,7 @@ func (s *session) supervise(ctx context.Context) {
 		if ill++; ill >= 3 {
 			s.event(cureServer, 0)
 			fmt.Printf("%v nats-server is restarted: %v\n", time.Since(s.began).Round(time.Second), illness)
-			s.programs.server.restart(10 * time.Second)
+			s.programs.server.restart(time.Minute)
 			ill = 0
 		}
 	}
