@@ -1,5 +1,5 @@
-# Every target but test-node and bench-peers runs from a clean checkout with Go and a C
-# compiler (for the race detector). `make test` is what CI runs.
+# Every target but test-node, rules and bench-peers runs from a clean checkout with Go and a
+# C compiler (for the race detector). `make test` is what CI runs.
 
 GO ?= go
 FUZZTIME ?= 5m
@@ -7,7 +7,7 @@ FUZZTIME ?= 5m
 SOAKTIME ?= 30m
 SOAKOUT ?= soak-out
 
-.PHONY: build test test-node demo soak soak-long bench fuzz lint bench-peers
+.PHONY: build test test-node rules demo soak soak-long bench fuzz lint bench-peers
 
 build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
@@ -18,6 +18,10 @@ test: ## everything, with the race detector; one package at a time, since many m
 
 test-node: ## the agent in Node; needs npm
 	$(GO) test -tags node -count 1 -run Node ./examples
+
+rules: ## the alerts: their form, and a case in which each fires; needs Debian's prometheus package
+	promtool check rules deploy/prometheus/alerts.yml
+	promtool test rules deploy/prometheus/alerts_test.yml
 
 demo: ## every way a call can end, a replay, and verify at the end
 	$(GO) run ./cmd/tollgate demo

@@ -3,7 +3,6 @@ package client_test
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -20,21 +19,6 @@ import (
 	"tollgate/tools/function"
 )
 
-// What an agent of tenant t1 may do in an account of its own, and no more.
-const accounts = `
-accounts {
-  TOLLGATE { jetstream: enabled, users: [{ user: dispatcher, password: d }],
-    exports: [ { service: "tollgate.calls.t1.>", accounts: [T1] }, { service: "tollgate.do.t1.>", accounts: [T1] },
-               { service: "tollgate.cancel.t1", accounts: [T1] }, { stream: "tollgate.results.t1.>", accounts: [T1] },
-               { service: "$JS.API.DIRECT.GET.TOLLGATE_RESULTS.tollgate.results.t1.>", accounts: [T1] } ] }
-  T1 { users: [ { user: agent, password: a, permissions: {
-         publish: ["tollgate.calls.t1.>", "tollgate.do.t1.>", "tollgate.cancel.t1", "$JS.API.DIRECT.GET.TOLLGATE_RESULTS.tollgate.results.t1.>"],
-         subscribe: ["_INBOX.>", "tollgate.results.t1.>"] } } ],
-    imports: [ { service: { account: TOLLGATE, subject: "tollgate.calls.t1.>" } }, { service: { account: TOLLGATE, subject: "tollgate.do.t1.>" } },
-               { service: { account: TOLLGATE, subject: "tollgate.cancel.t1" } }, { stream: { account: TOLLGATE, subject: "tollgate.results.t1.>" } },
-               { service: { account: TOLLGATE, subject: "$JS.API.DIRECT.GET.TOLLGATE_RESULTS.tollgate.results.t1.>" } } ] }
-}`
-
 const tenantFile = `
 nats: { url: "nats://in-process.invalid" }
 ledger: { path: ledger.db, sync: 1m }
@@ -50,15 +34,17 @@ tools:
 // The client needs no right beyond those of the shipped account layout.
 func TestTheClientNeedsOnlyAnAgentsRights(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
-		dir := t.TempDir()
-		conf := filepath.Join(dir, "nats.conf")
-		if err := os.WriteFile(conf, []byte(accounts), 0o600); err != nil {
-			t.Fatal(err)
+		for name, password := range map[string]string{"DISPATCHER_PASSWORD": "d", "OPERATOR_PASSWORD": "o", "AGENT_PASSWORD": "a"} {
+			t.Setenv(name, password)
 		}
+		dir := t.TempDir()
 		node := natstest.Server(t, filepath.Join(dir, "nats"), func(o *server.Options) {
-			if err := o.ProcessConfigFile(conf); err != nil {
+			store := o.StoreDir
+			o.StoreDir = "" // the file names one
+			if err := o.ProcessConfigFile("../deploy/nats/tollgate.conf"); err != nil {
 				t.Fatal(err)
 			}
+			o.StoreDir, o.SyncAlways = store, false
 		})
 		cfg, err := config.Parse(filepath.Join(dir, "tollgate.yaml"), []byte(tenantFile), func(string) (string, bool) { return "", false })
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -57,6 +58,7 @@ type Consumer struct {
 	held  held
 	acked chan struct{} // something was acknowledged
 	bound []*source     // set before anything pulls or sweeps
+	pulls atomic.Bool   // bound, and not stopping
 	sweep sweeper
 }
 
@@ -125,10 +127,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 	for _, s := range sources {
 		pulling.Go(func() { s.run(ctx, work, &attempts) })
 	}
+	c.pulls.Store(true)
 	if c.cfg.Ready != nil {
 		c.cfg.Ready()
 	}
 	<-ctx.Done()
+	c.pulls.Store(false)
 	c.cfg.Log.Info().Msg("shutdown: no more pulling")
 	pulling.Wait()
 	if !waitFor(&attempts, c.cfg.ShutdownGrace) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rs/zerolog"
 
 	"tollgate/dispatcher"
 	"tollgate/schemas"
@@ -24,7 +26,7 @@ type source struct {
 	mu   sync.Mutex // guards from
 	from jetstream.Consumer
 
-	gone    bool // the consumer could not be made again, and the log says so
+	gone    atomic.Bool // the consumer could not be made again, and the log says so
 	trimmed trimmer
 	swept   time.Time // the trimmer's: when it last looked
 	floor   uint64    // the trimmer's: what it last purged
@@ -65,6 +67,10 @@ func (s *source) run(pull, work context.Context, wg *sync.WaitGroup) {
 	for pull.Err() == nil {
 		if wait := s.hold(); wait > 0 {
 			sleep(pull, wait)
+			continue
+		}
+		if s.gone.Load() && !s.rebind(pull) {
+			sleep(pull, pullPause)
 			continue
 		}
 		// A slot first, then a message: ask for no more than could start now.
@@ -145,19 +151,29 @@ func (s *source) trouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	log := s.c.cfg.Log.With().Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Logger()
-	log.Debug().Err(err).Msg("pull interrupted; pulling again")
+	s.log().Debug().Err(err).Msg("pull interrupted; pulling again")
 	if errors.Is(err, errConsumerGone) || errors.Is(err, errNoHeartbeat) || errors.Is(err, nats.ErrNoResponders) {
-		switch err := s.c.bind(ctx, s); {
-		case err == nil && s.gone:
-			s.gone = false
-			log.Info().Msg("the consumer is there again")
-		case err != nil && !s.gone && ctx.Err() == nil:
-			s.gone = true
-			log.Warn().Err(err).Msg("nothing can be pulled: the consumer is gone and cannot be made again yet")
-		}
+		s.rebind(ctx)
 	}
 	sleep(ctx, pullPause)
+}
+
+// rebind makes the consumer again, and reports whether it is there.
+func (s *source) rebind(ctx context.Context) bool {
+	switch err := s.c.bind(ctx, s); {
+	case err == nil && s.gone.Load():
+		s.gone.Store(false)
+		s.log().Info().Msg("the consumer is there again")
+	case err != nil && !s.gone.Load() && ctx.Err() == nil:
+		s.gone.Store(true)
+		s.log().Warn().Err(err).Msg("nothing can be pulled: the consumer is gone and cannot be made again yet")
+	}
+	return !s.gone.Load()
+}
+
+func (s *source) log() *zerolog.Logger {
+	l := s.c.cfg.Log.With().Str("tool", s.tool.Name).Str("lane", string(s.lane)).Bool("retry", s.retry).Logger()
+	return &l
 }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -84,7 +84,8 @@ type Status struct {
 	Version       string         `json:"version"`
 	Started       time.Time      `json:"started"`
 	Ready         bool           `json:"ready"`
-	Owner         bool           `json:"owner"` // this process owns the ledger; without it nothing is claimed
+	Missing       []string       `json:"missing,omitempty"` // why it is not, as /readyz tells it
+	Owner         bool           `json:"owner"`             // this process owns the ledger; without it nothing is claimed
 	Guarantee     string         `json:"guarantee"`
 	Ledger        LedgerStatus   `json:"ledger"`
 	Streams       []StreamStatus `json:"streams"`

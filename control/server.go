@@ -57,6 +57,7 @@ type Config struct {
 	Backup     func(path string) (int64, error)
 	Ledgers    func() LedgerStatus
 	Owner      func() bool
+	Missing    func() []string // why the dispatcher is not ready, a line each
 	Version    string
 	Log        zerolog.Logger
 	Replies    []string // prefixes that may be answered; nil: _INBOX.

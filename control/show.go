@@ -187,7 +187,8 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	results, audits, slots := s.cfg.Ledger.Pending()
 	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots, Runtime: runtimeStatus(s.started),
 		Abandoned: s.cfg.Dispatcher.Abandoned.Load(), Guarantee: "one dispatcher, one local ledger: a key never executes twice while the file is kept"}
-	st.Ready = st.Owner && st.Ledger.Error == ""
+	st.Missing = s.cfg.Missing()
+	st.Ready = len(st.Missing) == 0
 	st.Running, st.Waiting = s.cfg.Ledger.Counts()
 	for _, name := range s.cfg.Streams {
 		st.Streams = append(st.Streams, s.stream(ctx, name, &st))
@@ -196,6 +197,7 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	// it and never fails it.
 	if err := s.cfg.Letters.Store.Oldest(ctx, s.cfg.Ledger, deadletter.Filter{}, &st.Letters, &st.OldestLetter); err != nil {
 		st.LettersError, st.Ready = err.Error(), false
+		st.Missing = append(st.Missing, "letters: they could not be counted: "+err.Error())
 	}
 	st.Paused = slices.Sorted(maps.Keys(s.cfg.Ledger.Pauses()))
 	return st, nil

@@ -178,6 +178,9 @@ func (c *call) settleUnrun(v dedupe.View, a *admission, now time.Time) dedupe.Ch
 // conclude does what a decision other than Run asks for.
 func (d *Dispatcher) conclude(ctx context.Context, c *call, a *admission, receipt dedupe.Receipt) Settlement {
 	d.log(c, a)
+	if a.decision.Action != gate.Refuse { // a refusal counts once its letter is stored
+		d.observe(c, a, "")
+	}
 	s := Settlement{Call: c.id}
 	switch a.decision.Action {
 	case gate.Refuse:
@@ -228,6 +231,7 @@ func (d *Dispatcher) refuse(ctx context.Context, c *call, a *admission) Settleme
 		d.cfg.Log.Error().Err(err).Str("subject", c.Origin.Subject).Msg("the refusal is not stored yet; the message stays")
 		return Settlement{Delay: time.Second, Outcome: o}
 	}
+	d.observe(c, a, reason)
 	return Settlement{Ack: true, Outcome: o, Call: c.id}
 }
 

@@ -119,6 +119,7 @@ func (d *Dispatcher) cancelWaiting(ctx context.Context, ref dedupe.Ref, mark str
 		d.cfg.Publisher.Audit(receipt.Audit)
 		return false, nil
 	}
+	d.observeAfter(a.record, a.decision, nil)
 	d.act(ctx, a.record, receipt)
 	return true, nil
 }

@@ -52,6 +52,7 @@ type Config struct {
 	Publisher  Publisher
 	Requests   Requests
 	Pauses     Pauses         // nil: none
+	Observer   Observer       // nil: nobody counts
 	Term       func() bool    // whether this process still owns the ledger; nil: always
 	Log        zerolog.Logger // one line a decision
 	MaxBody    int            // bytes of arguments; 0: 960 KiB, the server's default payload less the reserve
@@ -89,6 +90,9 @@ func New(cfg Config) *Dispatcher {
 	}
 	if cfg.Queue == 0 {
 		cfg.Queue = 1024
+	}
+	if cfg.Observer == nil {
+		cfg.Observer = unobserved{}
 	}
 	if cfg.Term == nil {
 		cfg.Term = func() bool { return true }

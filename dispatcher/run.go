@@ -101,6 +101,7 @@ func (r *running) cancel(match func(call string, c runningCall) bool, cause erro
 func (d *Dispatcher) run(ctx context.Context, c *call, a *admission, p *permit) Settlement {
 	defer d.running.hold(a.record.Call)()
 	d.log(c, a)
+	d.observe(c, a, "")
 	v := d.attempt(ctx, c, a, p)
 	return d.settleAndAct(ctx, settling{record: a.record, verdict: v, request: &c.request})
 }

@@ -74,6 +74,7 @@ func (d *Dispatcher) commitAfter(ctx context.Context, s settling) (gate.Decision
 	}
 	if err == nil && after != nil {
 		d.logAfter(after, spent, decision, s.verdict, dep.tokens(now), dep.breaker.State())
+		d.observeAfter(after, decision, &s.verdict)
 	}
 	return decision, after, receipt, err
 }

@@ -41,7 +41,7 @@ func (l *Ledger) commit(ops []*op, expire int) error {
 		l.unsynced = true
 		l.memory.stats.Commits++
 		l.memory.stats.CommitError = nil
-		l.memory.stats.LastCommit = time.Since(started)
+		l.memory.stats.took(time.Since(started))
 	default:
 		b.restore(&l.memory)
 		l.memory.stats.FailedCommits++

@@ -30,6 +30,24 @@ type Stats struct {
 	LastSweep     time.Time // when runs were last looked at without an error
 	SweepErrors   uint64
 	SweepError    error // the last one
+
+	CommitTime  time.Duration                 // of all commits together
+	CommitTimes [len(CommitBounds) + 1]uint64 // commits that took at most each of CommitBounds, and more than the last
+}
+
+// CommitBounds are the times that commits are counted by.
+var CommitBounds = [...]time.Duration{250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond,
+	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Second, 5 * time.Second}
+
+// took books the time of a commit.
+func (s *Stats) took(d time.Duration) {
+	s.LastCommit = d
+	s.CommitTime += d
+	i := 0
+	for i < len(CommitBounds) && d > CommitBounds[i] {
+		i++
+	}
+	s.CommitTimes[i]++
 }
 
 // Stats returns the numbers as they are now.

@@ -23,7 +23,9 @@ import (
 	"tollgate/dispatcher"
 	"tollgate/internal/config"
 	"tollgate/internal/embedded"
+	"tollgate/internal/metrics"
 	"tollgate/internal/owner"
+	"tollgate/internal/web"
 	"tollgate/replays"
 	"tollgate/schemas"
 	"tollgate/tools"
@@ -62,6 +64,8 @@ type App struct {
 	consumer  *consumer.Consumer
 	disp      *dispatcher.Dispatcher
 	letters   *deadletter.Operations
+	metrics   *metrics.Metrics
+	http      *web.Listener // nil: nobody asked for one
 	replays   *replays.Runner
 
 	stop context.CancelCauseFunc
@@ -144,6 +148,9 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
+	if a.http != nil {
+		wg.Go(func() { fail("the operators' listener", a.serveHTTP(term)) }) // also while running calls finish
+	}
 	serving.Go(func() { fail("bulk replays", a.replays.Run(ctx)) })
 	if a.server != nil {
 		serving.Go(func() { fail("embedded NATS", a.watchServer(ctx)) })
@@ -208,6 +215,9 @@ func (a *App) expireLetters(ctx context.Context) {
 
 // close stops what was started, in the opposite order.
 func (a *App) close() {
+	if a.http != nil {
+		_ = a.http.Close() // of a start that failed; else it is closed already
+	}
 	if a.ledger != nil {
 		if err := a.ledger.Close(); err != nil {
 			a.err = errors.Join(a.err, fmt.Errorf("close ledger: %w", err))

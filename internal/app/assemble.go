@@ -33,6 +33,9 @@ func (a *App) assemble(ctx context.Context) error {
 		return err
 	}
 	a.names = consumer.StreamNames(a.subjects)
+	if err := a.openHTTP(); err != nil {
+		return err
+	}
 	if err := a.connect(); err != nil {
 		return err
 	}
@@ -42,6 +45,7 @@ func (a *App) assemble(ctx context.Context) error {
 	if err := a.buildCatalogue(); err != nil {
 		return err
 	}
+	a.newMetrics()
 	if err := a.openLedger(ctx); err != nil {
 		return err
 	}
@@ -55,7 +59,7 @@ func (a *App) assemble(ctx context.Context) error {
 		UnservedGrace: c.Limits.UnservedGrace.D(), SweepEvery: a.opts.Sweep,
 	})
 	a.disp = dispatcher.New(dispatcher.Config{
-		Catalogue: a.catalogue, Ledger: a.ledger, Publisher: a.outbox, Requests: a.consumer, Pauses: pauses{a.ledger}, Term: a.term.Valid,
+		Catalogue: a.catalogue, Ledger: a.ledger, Publisher: a.outbox, Requests: a.consumer, Pauses: pauses{a.ledger}, Observer: a.metrics, Term: a.term.Valid,
 		Log: a.opts.Log, MaxBody: int(c.Limits.MaxBody), Skew: c.Limits.Skew.D(), Grace: c.Limits.Grace.D(), Queue: c.Limits.EndpointQueue,
 	})
 	a.consumer.Serve(a.disp)
@@ -206,7 +210,7 @@ func (a *App) serveControl(ctx, work context.Context) error {
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},
-		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, Version: a.opts.Version, Log: a.opts.Log,
+		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, Missing: a.Missing, Version: a.opts.Version, Log: a.opts.Log,
 		Replies: a.opts.Config.Control.ReplyPrefixes,
 	})
 }

@@ -40,7 +40,9 @@ var mayImport = map[string][]string{
 
 	"client": {"schemas", "dedupe"},
 
-	"internal/config":   with(core, "tools", "tools/schema", "tools/http", "tools/exec", "tools/function"), // it makes the executors; tools/nats comes as a function
+	"internal/config":   with(core, "tools", "tools/schema", "tools/http", "tools/exec", "tools/function", "internal/web"), // it makes the executors; tools/nats comes as a function
+	"internal/metrics":  with(core, "consumer", "deadletter", "dedupe/bolt"),
+	"internal/web":      {},
 	"internal/embedded": {},
 	"internal/owner":    {},
 	"internal/natstest": {},
@@ -63,6 +65,7 @@ var mayImport = map[string][]string{
 	"internal/app":        anything,
 	"client/tollgatetest": anything, // a whole Tollgate for users' own tests
 
+	"deploy":            {}, // tests of the files in it
 	"examples":          {},
 	"examples/agent-go": {"client"},
 	"examples/tools":    {}, // somebody else's service: it knows the contract and none of our code
@@ -89,6 +92,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io/nats-server/v2":        {"internal/embedded", "internal/natstest", "internal/soak"},
 	"go.etcd.io/bbolt":                         {"dedupe/bolt", "examples/tools"},
 	"github.com/spf13/cobra":                   {"internal/cli", "cmd/tollgate"},
+	"github.com/prometheus/client_golang":      {"internal/metrics"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"tools/schema"},
 	"testing": {"internal/natstest", "internal/worldtest", "dedupe/ledgertest", "client/tollgatetest"},
 }

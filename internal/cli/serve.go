@@ -74,6 +74,9 @@ func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 		}
 	}
 	s.say("server   %s", a.ClientURL())
+	if url := a.HTTPURL(); url != "" {
+		s.say("metrics  %s/metrics, and /livez, /readyz", url)
+	}
 	s.say("ready in %s, serving %s", brief(time.Since(began)), count(len(o.Config.Tools), "tool"))
 	if err := announce(v.urlFile, a.ClientURL()); err != nil {
 		o.Log.Error().Err(err).Msg("the address was not written")

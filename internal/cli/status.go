@@ -47,11 +47,8 @@ func (s *shell) printStatus(st *control.Status) {
 	l := st.Ledger
 	s.line("  ledger   %s (%s, sync %s)  epoch %d  %d live, %d ended, %s  last commit %s, %d failed", l.Path, bytesText(l.Bytes), l.Sync, l.Epoch, l.Live, l.Terminal, count(l.Runs, "run"),
 		(time.Duration(l.CommitUS) * time.Microsecond), l.Failed)
-	if !st.Owner {
-		s.line("  owner    NO: another dispatcher owns this ledger, or the ownership could not be renewed; nothing is claimed")
-	}
-	if l.Error != "" {
-		s.line("  ledger error: %s", oneLine(l.Error))
+	for _, why := range st.Missing {
+		s.line("  missing  %s", oneLine(why))
 	}
 	s.line("  clock    %+d ms off the server's", st.ClockOffsetMS)
 	if len(st.Paused) > 0 {

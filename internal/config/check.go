@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"tollgate/internal/web"
 	"tollgate/schemas"
 )
 
@@ -22,6 +23,7 @@ func check(c *Config) []Problem {
 	k := &checker{Config: c}
 	k.nats()
 	k.ledger()
+	k.http()
 	k.tenants()
 	for _, name := range slices.Sorted(maps.Keys(c.Policies)) {
 		k.policy(name, c.Policies[name])
@@ -140,6 +142,15 @@ func (k *checker) ledger() {
 	}
 	if k.Ledger.Path == "" {
 		k.add("ledger.path", "is empty: want the path of a file")
+	}
+}
+
+func (k *checker) http() {
+	if k.HTTP == nil {
+		return
+	}
+	if err := web.Check(k.HTTP.Listen, k.HTTP.Expose); err != nil {
+		k.add("http.listen", "%v", err)
 	}
 }
 

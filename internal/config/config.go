@@ -24,6 +24,7 @@ type Config struct {
 	Policies     map[string]Policy     `key:"policies" doc:"The limits of a class of tools."`
 	Dependencies map[string]Dependency `key:"dependencies" doc:"What several tools stand on together, such as one API or one database."`
 	Tools        map[string]Tool       `key:"tools" doc:"The catalogue: the tools, by name."`
+	HTTP         *Listener             `key:"http" doc:"A listener for operators: /metrics, /livez, /readyz. Left out: there is none."`
 	Control      Control               `key:"control" doc:"The request/reply endpoints."`
 	Log          Log                   `key:"log" doc:"The log on standard error."`
 
@@ -135,6 +136,12 @@ type Quota struct {
 type Rate struct {
 	PerSecond float64 `key:"per_s" need:"a rate says how many attempts a second" min:"0.001"`
 	Burst     int     `key:"burst" default:"1" min:"1"`
+}
+
+// Listener sets the listener for operators.
+type Listener struct {
+	Listen string `key:"listen" default:"127.0.0.1:9464" doc:"Beyond the loopback address only with expose."`
+	Expose bool   `key:"expose" default:"false" doc:"Let other machines reach it. Nobody has to prove who they are: a firewall or proxy has to decide who gets there."`
 }
 
 // Control sets the request/reply endpoints.

@@ -141,6 +141,10 @@ tollgate.yaml:1:1  error  nats: says not where the server is: give it a url, or 
 tollgate.yaml:3:3  error  nats.embedded: there is a url too: keep one of them`},
 		{"open embedded server", edit("url: nats://127.0.0.1:4222", "embedded: {listen: \"0.0.0.0:4222\"}"), `
 tollgate.yaml:2:22  error  nats.embedded.listen: 0.0.0.0 is reachable from outside, and nobody has to prove who they are: set nats.user and nats.password, or listen on 127.0.0.1`},
+		{"open listener", "http: {listen: \"0.0.0.0:9464\"}\n" + minimal, `
+tollgate.yaml:1:16  error  http.listen: 0.0.0.0 is reachable from other machines, and nobody has to prove who they are: listen on 127.0.0.1, or set expose: true if a firewall or proxy decides who gets there`},
+		{"listener on every address", "http: {listen: \":9464\", expose: true}\n" + minimal, `
+tollgate.yaml:1:16  error  http.listen: names no host, which would be every address of this machine: write 127.0.0.1 in front of the port`},
 		{"B56 retention", "ledger: {retention: 20s}\n" + minimal, `
 tollgate.yaml:1:21  error  ledger.retention: 20s is shorter than the max_deadline 30s of policy p: an outcome would be forgotten while its call may still come again`},
 		{"read with retry safety", minimal + "    effect: read\n    retry_safety: idempotent\n", `
