@@ -132,10 +132,11 @@ func (o options) rule() flat.Rule {
 }
 
 // lifeRule is when the dispatcher is flat within its one long life, where what leaks
-// slowly shows. Its memory comes to rest in the first minute.
+// slowly shows. It keeps runs decoded, so its memory comes to rest when as many of them
+// are forgotten as begin.
 func (o options) lifeRule() flat.Rule {
 	from, to := o.longLife()
-	return flat.Rule{WarmUp: from + 2*time.Minute, Until: to, Window: 20 * time.Second, Percent: 20, Least: 5 * time.Minute}
+	return flat.Rule{WarmUp: from + o.rule().WarmUp, Until: to, Window: 20 * time.Second, Percent: 20, Least: 5 * time.Minute}
 }
 
 // verdicts are those of all series over the run, and of the dispatcher's in its life.

@@ -25,7 +25,7 @@ type trouble struct {
 
 // longLife is when the dispatcher is left alive, so that what leaks slowly in one life
 // shows.
-func (o options) longLife() (from, to time.Duration) { return o.length * 4 / 10, o.length * 7 / 10 }
+func (o options) longLife() (from, to time.Duration) { return o.length * 4 / 10, o.length * 8 / 10 }
 
 // schedule is the faults of a run, in order.
 func schedule(rng *rand.Rand, o options) (all []trouble) {
