@@ -76,7 +76,7 @@ func (m *Metrics) started(lane string, s dispatcher.Sighting) {
 	switch {
 	case r.Tries == 1 && s.Submitted:
 		m.known(s, dedupeNew)
-		m.queueWait.WithLabelValues(lane).Observe(seconds(time.Duration(at.WaitedMS) * time.Millisecond))
+		m.queueWait.WithLabelValues(lane).Observe(seconds(at.Started.Sub(r.Published)))
 	case r.Tries > 1 && !r.Due.IsZero():
 		m.lateness.Observe(seconds(at.Started.Sub(r.Due)))
 	}
