@@ -96,7 +96,7 @@ func (o *Operations) replay(ctx context.Context, l schemas.Letter, opt ReplayOpt
 	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: l.Call}, func(v dedupe.View) dedupe.Change {
 		record = nil
 		if refused = replayable(v, l, opt, now); refused != nil || opt.DryRun {
-			return dedupe.Change{}
+			return dedupe.Change{Audit: refusalAudit(l, refused, opt, mark, now)}
 		}
 		record = reopen(v, q, opt, now)
 		if mark != nil {
@@ -104,12 +104,22 @@ func (o *Operations) replay(ctx context.Context, l schemas.Letter, opt ReplayOpt
 		}
 		return dedupe.Change{Record: record, Run: v.Run, Mark: mark, Audit: []dedupe.Audit{replayAudit(l, record, opt, now)}}
 	})
+	o.Publisher.PublishReceipt(record, receipt)
 	if err = errors.Join(err, refused); err != nil || record == nil {
 		return err
 	}
-	o.Publisher.PublishReceipt(record, receipt)
 	o.Publisher.PublishSlot(ctx, record)
 	return nil
+}
+
+// refusalAudit is the entry of an operator's replay that was refused. A bulk replay
+// counts what it leaves out instead, and was decided as a whole.
+func refusalAudit(l schemas.Letter, refused error, opt ReplayOptions, mark *dedupe.ReplayMark, now time.Time) []dedupe.Audit {
+	var r *Refused
+	if opt.DryRun || mark != nil || !errors.As(refused, &r) || r.Again {
+		return nil
+	}
+	return []dedupe.Audit{{At: now, Tenant: l.Tenant, Action: "replay", Target: l.ID, By: opt.By, Why: opt.Why, Detail: r.Why}}
 }
 
 func replayAudit(l schemas.Letter, r *dedupe.Record, opt ReplayOptions, now time.Time) dedupe.Audit {

@@ -104,5 +104,5 @@ func percent(share float64) string { return fmt.Sprintf("%g %%", math.Round(shar
 // LookAgain is how long to wait before a letter without an outcome is looked at again,
 // by how long it is under way: soon at first, since most end soon.
 func LookAgain(age time.Duration) time.Duration {
-	return min(max(age/4, 20*time.Millisecond), 2*time.Second)
+	return min(max(age/2, 30*time.Millisecond), 2*time.Second)
 }

@@ -78,7 +78,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	defer workers.Wait()
-	forget := time.NewTimer(forgetFirst)
+	every := min(time.Hour, r.cfg.Keep/4)
+	forget := time.NewTimer(min(time.Minute, every)) // soon: one that is restarted often would never come to it
 	defer forget.Stop()
 	for {
 		for _, w := range r.started() {
@@ -92,16 +93,11 @@ func (r *Runner) Run(ctx context.Context) error {
 			return nil
 		case <-r.news:
 		case <-forget.C:
-			forget.Reset(forgetEvery)
+			forget.Reset(every)
 			r.forget(ctx)
 		}
 	}
 }
-
-const (
-	forgetFirst = time.Minute
-	forgetEvery = time.Hour
-)
 
 // begin has a replay carried out by Run.
 func (r *Runner) begin(name string) {

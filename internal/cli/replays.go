@@ -170,7 +170,12 @@ func (s *shell) completeReplays(_ *cobra.Command, args []string, _ string) ([]st
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return s.live(func(ctx context.Context) []string {
+	return s.replayNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// replayNames offers the bulk replays there are, each with how far it is.
+func (s *shell) replayNames() []string {
+	out, _ := s.live(func(ctx context.Context) []string {
 		p, err := ask[control.ReplaysPage](ctx, s, control.VerbReplaysList, control.Empty{})
 		if err != nil {
 			return nil
@@ -181,4 +186,5 @@ func (s *shell) completeReplays(_ *cobra.Command, args []string, _ string) ([]st
 		}
 		return out
 	})
+	return out
 }
