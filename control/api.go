@@ -31,12 +31,18 @@ const (
 	VerbRunGrant   = "runs.grant"   // GrantQuery   → RunDetail
 	VerbLetterList = "dlq.ls"       // deadletter.Filter → deadletter.Page
 	VerbLetterIDs  = "dlq.ids"      // deadletter.Filter → LetterIDs (the frozen set of a bulk operation)
+	VerbStats      = "dlq.stats"    // deadletter.Filter → LetterStats
 	VerbGroups     = "dlq.groups"   // GroupsQuery  → GroupsPage
 	VerbLetterShow = "dlq.show"     // IDQuery      → schemas.Letter
 	VerbReplay     = "dlq.replay"   // ReplayQuery  → Done
 	VerbResolve    = "dlq.resolve"  // ResolveQuery → Done
 	VerbDiscard    = "dlq.discard"  // LetterQuery  → Done
 	VerbRestore    = "dlq.restore"  // LetterQuery  → Done
+	VerbPurge      = "dlq.purge"    // PurgeQuery   → Done
+	VerbNote       = "dlq.note"     // NoteQuery    → Done
+	VerbExport     = "dlq.export"   // IDQuery      → the letter as it is stored: its headers and body, and HeaderSubject
+	VerbImport     = "dlq.import"   // a letter as dlq.export gives it, and HeaderWhy → Imported
+	VerbAuditList  = "audit.ls"     // AuditQuery   → AuditPage
 	VerbToolsList  = "tools.ls"     // Empty        → ToolsPage
 	VerbToolShow   = "tools.show"   // ToolQuery    → ToolDetail
 	VerbToolPause  = "tools.pause"  // ToolQuery    → ToolDetail
@@ -55,8 +61,13 @@ const (
 	VerbReplayCancel  = "replays.cancel" // ReplayName    → dedupe.Replay
 )
 
-// HeaderBy names the operator in a control request.
-const HeaderBy = "Tollgate-By"
+// Headers of control requests. The operator is named in every one; the others come
+// with a letter that is carried as it is stored.
+const (
+	HeaderBy      = "Tollgate-By"
+	HeaderSubject = "Tollgate-Subject"
+	HeaderWhy     = "Tollgate-Why"
+)
 
 // Empty is the request of a verb that takes nothing.
 type Empty struct{}
@@ -255,13 +266,14 @@ type GrantQuery struct {
 	Why         string        `json:"why"`
 }
 
-// LetterIDs is a frozen set.
+// LetterIDs is a frozen set, or with a Limit a part of it.
 type LetterIDs struct {
 	IDs     []string       `json:"ids"`
 	Skipped map[string]int `json:"skipped,omitempty"` // by why
+	Next    uint64         `json:"next,omitempty"`    // Before of the next part
 }
 
-// GroupsQuery asks for groups.
+// GroupsQuery asks for groups; the filter's Limit is the most of them.
 type GroupsQuery struct {
 	deadletter.Filter
 	By string `json:"by,omitempty"`
@@ -270,7 +282,15 @@ type GroupsQuery struct {
 // GroupsPage is the groups, the largest first.
 type GroupsPage struct {
 	Groups []deadletter.Group `json:"items"`
-	Total  int                `json:"total"`
+	Count  int                `json:"groups"` // of which the page may have a part
+	Total  int                `json:"total"`  // letters
+}
+
+// LetterStats is how many letters there are, of what, and how much room they take.
+type LetterStats struct {
+	deadletter.Stats
+	Bytes    uint64 `json:"bytes"`
+	MaxBytes int64  `json:"max_bytes"` // -1: as much as the server has
 }
 
 // ReplayQuery replays one letter.
@@ -289,6 +309,49 @@ type ResolveQuery struct {
 type LetterQuery struct {
 	ID  string `json:"id"`
 	Why string `json:"why,omitempty"`
+}
+
+// PurgeQuery removes one letter for good.
+type PurgeQuery struct {
+	ID string `json:"id"`
+	deadletter.PurgeOptions
+}
+
+// NoteQuery notes something on a letter or a group; no text takes the note away.
+type NoteQuery struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+// Imported says what became of a letter that was brought back.
+type Imported struct {
+	ID    string `json:"id"`
+	Added bool   `json:"added"` // else it was there
+}
+
+// AuditQuery narrows the operators' decisions.
+type AuditQuery struct {
+	Tenant  string    `json:"tenant,omitempty"`
+	Action  string    `json:"action,omitempty"` // several are joined by commas
+	By      string    `json:"by,omitempty"`     // a part of the name
+	Target  string    `json:"target,omitempty"` // a part of it
+	Since   time.Time `json:"since,omitzero"`
+	Until   time.Time `json:"until,omitzero"`
+	Refused bool      `json:"refused,omitempty"` // only what was not allowed
+	Limit   int       `json:"limit,omitempty"`   // 0: 50
+	Before  uint64    `json:"before,omitempty"`  // Next of the page before
+}
+
+// AuditEntry is one decision and where it is recorded.
+type AuditEntry struct {
+	Sequence uint64 `json:"seq"`
+	dedupe.Audit
+}
+
+// AuditPage is a list of decisions, the newest first.
+type AuditPage struct {
+	Entries []AuditEntry `json:"items"`
+	Next    uint64       `json:"next,omitempty"`
 }
 
 // ToolQuery names a tool.

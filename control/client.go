@@ -48,23 +48,38 @@ func (c *Client) request(ctx context.Context, subject string, query, out any) er
 	if err != nil {
 		return err
 	}
-	m, err := c.NATS.RequestMsgWithContext(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{HeaderBy: {c.By}}})
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return ErrNoDispatcher
-	case err != nil:
-		return fmt.Errorf("ask %s: %w", subject, err)
-	}
-	if code := m.Header.Get(schemas.HeaderServiceErrorCode); code != "" {
-		f := &Failure{}
-		if json.Unmarshal(m.Data, &f.Problem) != nil || f.What == "" {
-			f.What = m.Header.Get(schemas.HeaderServiceError)
-		}
-		f.Code, _ = strconv.Atoi(code)
-		return f
+	m, err := c.send(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(m.Data, out); err != nil {
 		return fmt.Errorf("read the answer of %s: %w", subject, err)
 	}
 	return nil
+}
+
+// Send asks a verb whose question or answer is a letter as it is stored. The header
+// gets the operator's name.
+func (c *Client) Send(ctx context.Context, verb string, h nats.Header, body []byte) (*nats.Msg, error) {
+	return c.send(ctx, &nats.Msg{Subject: c.Subjects.Control(verb), Data: body, Header: h})
+}
+
+func (c *Client) send(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
+	m.Header[HeaderBy] = []string{c.By}
+	a, err := c.NATS.RequestMsgWithContext(ctx, m)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil, ErrNoDispatcher
+	case err != nil:
+		return nil, fmt.Errorf("ask %s: %w", m.Subject, err)
+	}
+	if code := a.Header.Get(schemas.HeaderServiceErrorCode); code != "" {
+		f := &Failure{}
+		if json.Unmarshal(a.Data, &f.Problem) != nil || f.What == "" {
+			f.What = a.Header.Get(schemas.HeaderServiceError)
+		}
+		f.Code, _ = strconv.Atoi(code)
+		return nil, f
+	}
+	return a, nil
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,13 +39,14 @@ type Ledger interface {
 	Counts() (running, waiting int)
 }
 
-// Config is what the services stand on. All fields are required but the last two.
+// Config is what the services stand on. All fields are required but the last three.
 type Config struct {
 	NATS       *nats.Conn
 	JetStream  jetstream.JetStream
 	Subjects   schemas.Subjects
 	Streams    []string // their names
 	Retry      string   // name of the retry stream
+	Audit      string   // and of the audit
 	Lanes      map[schemas.Lane]string
 	Dispatcher *dispatcher.Dispatcher
 	Ledger     Ledger
@@ -62,6 +64,7 @@ type Config struct {
 	Log        zerolog.Logger
 	Replies    []string // prefixes that may be answered; nil: _INBOX.
 	AtOnce     int      // requests at once; 0: 4096
+	Serving    func()   // called when whoever asks is answered; nil: nobody waits for it
 }
 
 // Server answers the micro services.
@@ -104,6 +107,9 @@ func Serve(ctx, work context.Context, cfg Config) error {
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("start the control services: %w", err), svc.Stop())
+	}
+	if cfg.Serving != nil {
+		cfg.Serving()
 	}
 	<-ctx.Done()
 	err = svc.Stop()
@@ -202,7 +208,10 @@ func problem(err error) Problem {
 		return p
 	}
 	var refused *deadletter.Refused
+	var moved *deadletter.Moved
 	switch {
+	case errors.As(err, &moved):
+		return Problem{Code: 409, What: moved.Error(), Try: "the same without the cursor"}
 	case errors.As(err, &refused):
 		return Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
 	case errors.Is(err, deadletter.ErrNotFound), errors.Is(err, dedupe.ErrNotFound):
@@ -226,13 +235,9 @@ func bad(format string, args ...any) error {
 func verb[Q, A any](s *Server, f func(ctx context.Context, q Q, by string) (A, error)) func(micro.Request) {
 	return func(r micro.Request) {
 		var q Q
-		d := json.NewDecoder(strings.NewReader(string(r.Data())))
-		d.DisallowUnknownFields()
-		if len(r.Data()) > 0 {
-			if err := d.Decode(&q); err != nil {
-				s.fail(r, problem(bad("%v", err)))
-				return
-			}
+		if err := decode(r.Data(), &q); err != nil {
+			s.fail(r, problem(err))
+			return
 		}
 		by := r.Headers().Get(HeaderBy)
 		if by == "" {
@@ -247,4 +252,17 @@ func verb[Q, A any](s *Server, f func(ctx context.Context, q Q, by string) (A, e
 		}
 		s.respond(r, a)
 	}
+}
+
+// decode reads a query. No body is a query that asks for nothing in particular.
+func decode(body []byte, q any) error {
+	if len(body) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(q); err != nil {
+		return bad("%v", err)
+	}
+	return nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"tollgate/budget"
-	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/dispatcher"
 	"tollgate/schemas"
@@ -195,7 +194,9 @@ func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) 
 	}
 	// Status is what one looks at when a part is broken, so a broken part is shown in
 	// it and never fails it.
-	if err := s.cfg.Letters.Store.Oldest(ctx, s.cfg.Ledger, deadletter.Filter{}, &st.Letters, &st.OldestLetter); err != nil {
+	counts, err := s.cfg.Letters.Index.Counts(ctx)
+	st.Letters, st.OldestLetter = counts.Active, counts.Oldest
+	if err != nil {
 		st.LettersError, st.Ready = err.Error(), false
 		st.Missing = append(st.Missing, "letters: they could not be counted: "+err.Error())
 	}

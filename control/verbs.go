@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"tollgate/budget"
-	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -28,11 +27,17 @@ func (s *Server) verbs() map[string]func(micro.Request) {
 		VerbLetterList: verb(s, s.letterList),
 		VerbLetterIDs:  verb(s, s.letterIDs),
 		VerbGroups:     verb(s, s.groups),
+		VerbStats:      verb(s, s.letterStats),
 		VerbLetterShow: verb(s, s.letterShow),
 		VerbReplay:     verb(s, s.replay),
 		VerbResolve:    verb(s, s.resolve),
 		VerbDiscard:    verb(s, s.discard),
 		VerbRestore:    verb(s, s.restore),
+		VerbPurge:      verb(s, s.purge),
+		VerbNote:       verb(s, s.note),
+		VerbExport:     s.export,
+		VerbImport:     s.importLetter,
+		VerbAuditList:  verb(s, s.auditList),
 		VerbToolsList:  verb(s, s.toolsList),
 		VerbToolShow:   verb(s, s.toolShow),
 		VerbToolPause:  verb(s, s.toolPause),
@@ -87,50 +92,6 @@ func (s *Server) call(prefix string) (string, error) {
 		return "", bad("%q is the beginning of several calls: %s", prefix, strings.Join(ids, ", "))
 	}
 	return ids[0], nil
-}
-
-func (s *Server) letterList(ctx context.Context, f deadletter.Filter, _ string) (deadletter.Page, error) {
-	if err := f.Check(); err != nil {
-		return deadletter.Page{}, bad("%v", err)
-	}
-	return s.cfg.Letters.Store.List(ctx, s.cfg.Ledger, f)
-}
-
-// letterIDs freezes the set of a bulk operation. Unknown outcomes are counted and
-// left out: they are resolved by hand or asked for by ID.
-func (s *Server) letterIDs(ctx context.Context, f deadletter.Filter, _ string) (LetterIDs, error) {
-	if err := f.Check(); err != nil {
-		return LetterIDs{}, bad("%v", err)
-	}
-	f.Limit = 1 << 30
-	p, err := s.cfg.Letters.Store.List(ctx, s.cfg.Ledger, f)
-	set := LetterIDs{IDs: []string{}, Skipped: map[string]int{}}
-	for _, l := range p.Letters {
-		switch {
-		case l.Reason == schemas.ReasonMalformed || l.Reason == schemas.ReasonRejected:
-			set.Skipped["refused messages are no calls"]++
-		case l.Reason == schemas.ReasonUnknownOutcome && f.Reason != schemas.ReasonUnknownOutcome:
-			set.Skipped["unknown outcomes are resolved by hand"]++
-		default:
-			set.IDs = append(set.IDs, l.ID)
-		}
-	}
-	return set, err
-}
-
-func (s *Server) groups(ctx context.Context, q GroupsQuery, _ string) (GroupsPage, error) {
-	if err := q.Check(); err != nil {
-		return GroupsPage{}, bad("%v", err)
-	}
-	gs, err := s.cfg.Letters.Store.Groups(ctx, s.cfg.Ledger, q.Filter, q.By)
-	if gs == nil && err != nil {
-		return GroupsPage{}, bad("%v", err)
-	}
-	p := GroupsPage{Groups: gs}
-	for _, g := range gs {
-		p.Total += g.Count
-	}
-	return p, err
 }
 
 func (s *Server) letterShow(ctx context.Context, q IDQuery, _ string) (schemas.Letter, error) {

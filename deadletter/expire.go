@@ -2,46 +2,50 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
 
 // Expire deletes letters that were resolved or discarded and died longer than age
-// ago. Active letters never expire. The audit entry is durable before the letter
-// goes. It returns how many went.
+// ago, and what a purge has left. Active letters never expire. The audit entry is
+// durable before the letter goes. It returns how many went.
 func (o *Operations) Expire(ctx context.Context, age time.Duration) (int, error) {
-	now := time.Now()
-	var old []schemas.Letter
-	err := o.Store.each(ctx, o.Ledger, Filter{State: "all", Until: now.Add(-age)}, func(l schemas.Letter) {
-		if l.State == schemas.LetterResolved || l.State == schemas.LetterDiscarded {
-			old = append(old, l)
+	entries, err := o.Index.letters(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, gone := time.Now(), 0
+	for e, state := range matching(entries, &matcher{}) {
+		dealtWith := state == schemas.LetterResolved || state == schemas.LetterDiscarded
+		if state != schemas.LetterPurged && !(dealtWith && e.died.Before(now.Add(-age))) {
+			continue
 		}
+		if err := o.expire(ctx, e, state, age, now); err != nil {
+			return gone, err
+		}
+		gone++
+	}
+	return gone, o.forget(ctx)
+}
+
+func (o *Operations) expire(ctx context.Context, e *entry, state schemas.LetterState, age time.Duration, now time.Time) error {
+	tenant, id := e.kind.Value().tenant, dedupe.LetterID(e.fate.call, e.generation)
+	why := fmt.Sprintf("%s, and died more than %s ago", state, age)
+	if state == schemas.LetterPurged {
+		why = "purged, and was still there"
+	}
+	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: tenant}, func(dedupe.View) dedupe.Change {
+		return dedupe.Change{Audit: []dedupe.Audit{{At: now, Tenant: tenant, Action: "expire", Target: id, By: "dispatcher", Allowed: true, Why: why, Before: string(state)}}}
 	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	st, err := o.Store.js.Stream(ctx, o.Store.stream)
-	if err != nil {
-		return 0, err
+	o.Publisher.PublishReceipt(nil, receipt)
+	if _, err := o.Index.take(ctx, e.seq); err != nil {
+		return fmt.Errorf("expire dead letter %s: %w", id, err)
 	}
-	for i, l := range old {
-		receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant}, func(dedupe.View) dedupe.Change {
-			return dedupe.Change{Audit: []dedupe.Audit{{At: now, Tenant: l.Tenant, Action: "expire", Target: l.ID, By: "dispatcher", Allowed: true,
-				Why: fmt.Sprintf("%s, and died more than %s ago", l.State, age)}}}
-		})
-		if err != nil {
-			return i, err
-		}
-		o.Publisher.PublishReceipt(nil, receipt)
-		if err := st.DeleteMsg(ctx, l.Sequence); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return i, fmt.Errorf("expire dead letter %s: %w", l.ID, err)
-		}
-	}
-	return len(old), nil
+	return nil
 }

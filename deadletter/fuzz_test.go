@@ -61,3 +61,33 @@ func FuzzRefusalLetter(f *testing.F) {
 		}
 	})
 }
+
+// What the index reads of an outcome is what a full reading finds in it.
+func FuzzReadBrief(f *testing.F) {
+	f.Add(`{"v":1,"lane":"jobs","attempts":[{"n":1,"message":"}\"]"}],"error":{"code":"X","message":"a \"b\" é","class":"permanent"},"timing":{"deadline":"2026-11-30T12:00:00Z"}}`)
+	f.Add(`{"v" : 1 , "error" : null, "structured":{"a":[1,2,{"b":"\\"}]} }`)
+	f.Add(`{"v":1,"v":2}`)
+	f.Add(`{}`)
+	f.Add(`{"v":`)
+	f.Fuzz(func(t *testing.T, text string) {
+		got, ok := readBrief(text)
+		var whole struct {
+			V     int          `json:"v"`
+			Lane  schemas.Lane `json:"lane"`
+			Error struct {
+				Message string `json:"message"`
+				Class   string `json:"class"`
+			} `json:"error"`
+			Timing struct {
+				Deadline time.Time `json:"deadline"`
+			} `json:"timing"`
+		}
+		d := json.NewDecoder(strings.NewReader(text))
+		if d.Decode(&whole) != nil || strings.Contains(text, `\u`) || strings.ContainsAny(text, "VLET") { // names in another spelling are no names of ours
+			return
+		}
+		if ok != (whole.V != 0) || ok && (got.V != whole.V || got.Lane != whole.Lane || got.Error != whole.Error || !got.Timing.Deadline.Equal(whole.Timing.Deadline)) {
+			t.Errorf("%+v (%v), want %+v", got, ok, whole)
+		}
+	})
+}

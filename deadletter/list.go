@@ -5,183 +5,153 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
 
-// Filter narrows letters. Zero fields match everything, except State, which
-// defaults to active.
-type Filter struct {
-	Tenant string    `json:"tenant,omitempty"`
-	Tool   string    `json:"tool,omitempty"` // glob
-	Reason string    `json:"reason,omitempty"`
-	Code   string    `json:"code,omitempty"`
-	Run    string    `json:"run,omitempty"` // the path and everything below it
-	Call   string    `json:"call,omitempty"`
-	Key    string    `json:"key,omitempty"`
-	Group  string    `json:"group,omitempty"`  // error fingerprint
-	Error  string    `json:"error,omitempty"`  // substring, without regard to case
-	Replay string    `json:"replay,omitempty"` // letters that died again in this bulk replay
-	State  string    `json:"state,omitempty"`  // active, replaying, resolved, discarded, all
-	Since  time.Time `json:"since,omitzero"`
-	Until  time.Time `json:"until,omitzero"`
-	Limit  int       `json:"limit,omitempty"`  // 0: 50
-	Before uint64    `json:"before,omitempty"` // sequence: only older letters
-}
-
-// Check reports a filter that cannot match anything because of a mistake.
-func (f Filter) Check() error {
-	var problems []error
-	if _, err := path.Match(f.Tool, ""); err != nil {
-		problems = append(problems, fmt.Errorf("tool %q is not a glob: %w", f.Tool, err))
-	}
-	if f.Reason != "" && !slices.Contains(schemas.Reasons, f.Reason) {
-		problems = append(problems, fmt.Errorf("reason %q is unknown; the reasons are %s", f.Reason, strings.Join(schemas.Reasons, ", ")))
-	}
-	states := []string{"", "all", string(schemas.LetterActive), string(schemas.LetterReplaying), string(schemas.LetterResolved), string(schemas.LetterDiscarded)}
-	if !slices.Contains(states, f.State) {
-		problems = append(problems, fmt.Errorf("state %q is unknown; the states are %s", f.State, strings.Join(states[1:], ", ")))
-	}
-	return errors.Join(problems...)
-}
-
-func (f Filter) match(l *schemas.Letter) bool {
-	tool, _ := path.Match(f.Tool, l.Tool)
-	state := f.State
-	if state == "" {
-		state = string(schemas.LetterActive)
-	}
-	return (f.Tool == "" || tool) && (state == "all" || state == string(l.State)) &&
-		(f.Tenant == "" || f.Tenant == l.Tenant) && (f.Reason == "" || f.Reason == l.Reason) && (f.Code == "" || f.Code == l.Code) &&
-		(f.Run == "" || f.Run == l.Run || strings.HasPrefix(l.Run, f.Run+"/")) && (f.Call == "" || strings.HasPrefix(l.Call, f.Call)) &&
-		(f.Replay == "" || f.Replay == l.Replay) && (f.Key == "" || f.Key == l.Key) && (f.Group == "" || f.Group == l.Fingerprint) &&
-		(f.Error == "" || strings.Contains(strings.ToLower(l.Message), strings.ToLower(f.Error))) &&
-		(f.Since.IsZero() || !l.DiedAt.Before(f.Since)) && (f.Until.IsZero() || l.DiedAt.Before(f.Until))
-}
-
-// Records is the ledger as far as letters need it.
-type Records interface {
-	Record(call string) (*dedupe.Record, error)
-}
-
-// state is what has become of a letter: the record holds it for its current
-// generation; an earlier letter is replaying until the next generation settles.
-func state(l *schemas.Letter, rs Records) {
-	r, err := rs.Record(l.Call)
-	switch {
-	case errors.Is(err, dedupe.ErrNotFound) && l.Reason != schemas.ReasonMalformed && l.Reason != schemas.ReasonRejected:
-		l.State = schemas.LetterResolved // a record stays while its letter is active: what is forgotten was dealt with
-	case err != nil:
-		return // a refusal nobody touched: active
-	case r.Generation == l.Generation && r.Letter != "":
-		l.State, l.Note = r.Letter, r.Note
-	case r.Generation > l.Generation && r.State.Terminal(), r.Generation == l.Generation && r.State.Terminal():
-		l.State = schemas.LetterResolved
-	case r.Generation > l.Generation:
-		l.State = schemas.LetterReplaying
-	}
-}
-
-// Page is one page of a list, newest first.
+// Page is one page of a list.
 type Page struct {
 	Letters []schemas.Letter `json:"items"`
 	Total   int              `json:"total"`          // that match, on all pages
 	Next    uint64           `json:"next,omitempty"` // Before of the next page
+	Last    uint64           `json:"last"`           // the highest sequence that was looked at
 }
 
-// List returns letters that match, newest first, without their bodies.
-func (s *Store) List(ctx context.Context, rs Records, f Filter) (Page, error) {
-	if f.Limit <= 0 {
-		f.Limit = 50
-	}
-	var p Page
-	err := s.each(ctx, rs, f, func(l schemas.Letter) {
-		p.Total++
-		if f.Before == 0 || l.Sequence < f.Before {
-			p.Letters = append(p.Letters, l)
-		}
-	})
-	slices.SortFunc(p.Letters, func(a, b schemas.Letter) int { return cmp.Compare(b.Sequence, a.Sequence) })
-	if len(p.Letters) > f.Limit {
-		p.Letters = p.Letters[:f.Limit]
-		p.Next = p.Letters[f.Limit-1].Sequence
-	}
-	return p, err
-}
-
-// each calls do with every letter that matches, oldest first, reading headers only.
-func (s *Store) each(ctx context.Context, rs Records, f Filter, do func(schemas.Letter)) error {
-	if err := f.Check(); err != nil {
-		return err
-	}
-	return s.Each(ctx, func(l schemas.Letter) {
-		state(&l, rs)
-		if f.match(&l) {
-			l.Outcome, l.Header, l.Arguments = nil, nil, ""
-			do(l)
-		}
-	})
-}
-
-// Each calls do with every letter there is, oldest first, without its body. Their
-// states are the ledger's to tell.
-func (s *Store) Each(ctx context.Context, do func(schemas.Letter)) error {
-	st, err := s.js.Stream(ctx, s.stream)
+// List returns a page of the letters that match, in the order asked for, without their
+// bodies. Limit 0 is 50.
+func (x *Index) List(ctx context.Context, f Filter) (Page, error) {
+	found, last, err := x.find(ctx, f)
 	if err != nil {
-		return err
+		return Page{}, err
 	}
-	if st.CachedInfo().State.Msgs == 0 {
-		return nil
+	p := Page{Letters: []schemas.Letter{}, Total: len(found), Last: last}
+	if found, err = rest(found, f); err != nil {
+		return Page{}, err
 	}
-	c, err := s.js.OrderedConsumer(ctx, s.stream, jetstream.OrderedConsumerConfig{HeadersOnly: true})
+	if limit := cmp.Or(f.Limit, 50); len(found) > limit {
+		found, p.Next = found[:limit], found[limit-1].seq
+	}
+	for _, e := range found {
+		p.Letters = append(p.Letters, e.letter())
+	}
+	return p, nil
+}
+
+// IDs returns the IDs of the letters that match, with their reasons, in the order
+// asked for: the frozen set of a bulk operation. next is the Before of those that
+// Limit has left out; 0 is no limit.
+func (x *Index) IDs(ctx context.Context, f Filter) (ids, reasons []string, next uint64, err error) {
+	found, _, err := x.find(ctx, f)
+	if err == nil {
+		found, err = rest(found, f)
+	}
+	for i, e := range found {
+		if f.Limit > 0 && i == f.Limit {
+			return ids, reasons, found[i-1].seq, err
+		}
+		ids, reasons = append(ids, dedupe.LetterID(e.fate.call, e.generation)), append(reasons, e.kind.Value().reason)
+	}
+	return ids, reasons, 0, err
+}
+
+// find returns the letters that match, in the order asked for, and how far it looked.
+func (x *Index) find(ctx context.Context, f Filter) (found []*entry, last uint64, err error) {
+	m, err := f.compile()
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
-	last := st.CachedInfo().State.LastSeq
-	for seq := uint64(0); seq < last; {
-		batch, err := c.FetchNoWait(500) // everything up to last is there: waiting for a full batch only costs time
-		if err != nil {
-			return err
-		}
-		read := 0
-		for m := range batch.Messages() {
-			l, at := fromMessage(s.subjects, m)
-			read++
-			seq = at
-			do(l)
-		}
-		if err := batch.Error(); err != nil {
-			return err
-		}
-		if read == 0 {
-			break
-		}
+	all, err := x.letters(ctx)
+	if err != nil {
+		return nil, 0, err
 	}
-	return ctx.Err()
+	for e := range matching(all, m) {
+		found = append(found, e)
+	}
+	if len(all) > 0 {
+		last = all[len(all)-1].seq
+	}
+	slices.SortFunc(found, orderBy(f.Sort))
+	return found, last, nil
 }
 
-func fromMessage(subjects schemas.Subjects, m jetstream.Msg) (schemas.Letter, uint64) {
-	raw := &jetstream.RawStreamMsg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
-	if meta, err := m.Metadata(); err == nil {
-		raw.Sequence = meta.Sequence.Stream
+// matching gives the letters that match, oldest first.
+func matching(all []*entry, m *matcher) func(yield func(*entry, schemas.LetterState) bool) {
+	return func(yield func(*entry, schemas.LetterState) bool) {
+		for _, e := range all {
+			if e.gone.Load() {
+				continue
+			}
+			if state, _ := e.state(); m.match(e, state) && !yield(e, state) {
+				return
+			}
+		}
 	}
-	return read(subjects, raw), raw.Sequence
 }
 
-// Oldest counts the letters that match and finds when the first of them died.
-func (s *Store) Oldest(ctx context.Context, rs Records, f Filter, count *int, at *time.Time) error {
-	return s.each(ctx, rs, f, func(l schemas.Letter) {
-		if *count++; at.IsZero() || l.DiedAt.Before(*at) {
-			*at = l.DiedAt
-		}
-	})
+// rest is what follows the cursor. In the order of sequences the letter it names need
+// not be there any more; in another one it is needed to find its place.
+func rest(found []*entry, f Filter) ([]*entry, error) {
+	if f.Before == 0 {
+		return found, nil
+	}
+	switch f.Sort {
+	case "", "-seq":
+		return after(found, func(e *entry) bool { return e.seq < f.Before }), nil
+	case "seq":
+		return after(found, func(e *entry) bool { return e.seq > f.Before }), nil
+	}
+	at := slices.IndexFunc(found, func(e *entry) bool { return e.seq == f.Before })
+	if at < 0 {
+		return nil, &Moved{f.Before}
+	}
+	return found[at+1:], nil
+}
+
+func after(found []*entry, follows func(*entry) bool) []*entry {
+	if at := slices.IndexFunc(found, follows); at >= 0 {
+		return found[at:]
+	}
+	return nil
+}
+
+// Moved says that a page cannot be continued: the letter it ended with does not match
+// any more.
+type Moved struct{ Sequence uint64 }
+
+func (m *Moved) Error() string {
+	return fmt.Sprintf("the letter that the page before ended with (%d) does not match any more, so its place in this order is unknown; begin again without the cursor, or sort by seq", m.Sequence)
+}
+
+// Counts is how many letters there are, by what has become of them.
+type Counts struct {
+	Active    int       `json:"active"`
+	Replaying int       `json:"replaying"`
+	Resolved  int       `json:"resolved"`
+	Discarded int       `json:"discarded"`
+	Purged    int       `json:"purged,omitempty"`
+	Oldest    time.Time `json:"oldest,omitzero"` // active one
+}
+
+// Counts counts all letters.
+func (x *Index) Counts(ctx context.Context) (Counts, error) {
+	all, err := x.letters(ctx)
+	var c Counts
+	for e := range matching(all, &matcher{}) {
+		c.add(e)
+	}
+	return c, err
+}
+
+func (c *Counts) add(e *entry) {
+	state, _ := e.state()
+	*map[schemas.LetterState]*int{schemas.LetterActive: &c.Active, schemas.LetterReplaying: &c.Replaying, schemas.LetterResolved: &c.Resolved,
+		schemas.LetterDiscarded: &c.Discarded, schemas.LetterPurged: &c.Purged}[state]++
+	if state == schemas.LetterActive && (c.Oldest.IsZero() || e.died.Before(c.Oldest)) {
+		c.Oldest = e.died
+	}
 }
 
 // Show returns one letter, whole, with its state.
@@ -192,74 +162,17 @@ func (o *Operations) Show(ctx context.Context, id string) (schemas.Letter, error
 	}
 	l, err := o.Store.Get(ctx, call, generation)
 	if err == nil {
-		state(&l, o.Ledger)
+		err = o.tell(&l)
 	}
 	return l, err
 }
 
-// Group is letters that died of the same thing.
-type Group struct {
-	ID     string    `json:"id"`
-	By     string    `json:"by"`
-	Count  int       `json:"count"`
-	Tool   string    `json:"tool,omitempty"` // "" when the group spans several
-	Reason string    `json:"reason,omitempty"`
-	Code   string    `json:"code,omitempty"`
-	Error  string    `json:"error,omitempty"` // of the newest
-	Runs   int       `json:"runs"`
-	First  time.Time `json:"first"`
-	Last   time.Time `json:"last"`
-
-	runs map[string]bool
-}
-
-// GroupKeys are what letters can be grouped by.
-var GroupKeys = []string{"fingerprint", "tool", "reason", "run", "code"}
-
-// Groups returns the matching letters in groups, the largest first.
-func (s *Store) Groups(ctx context.Context, rs Records, f Filter, by string) ([]Group, error) {
-	key := map[string]func(*schemas.Letter) string{
-		"fingerprint": func(l *schemas.Letter) string { return l.Fingerprint },
-		"tool":        func(l *schemas.Letter) string { return l.Tool },
-		"reason":      func(l *schemas.Letter) string { return l.Reason },
-		"run":         func(l *schemas.Letter) string { return l.Run },
-		"code":        func(l *schemas.Letter) string { return l.Code },
-	}[cmp.Or(by, "fingerprint")]
-	if key == nil {
-		return nil, fmt.Errorf("cannot group by %q; try one of %s", by, strings.Join(GroupKeys, ", "))
+// tell sets a letter's state, as the ledger has it.
+func (o *Operations) tell(l *schemas.Letter) error {
+	s, err := o.Ledger.Standing(l.Call)
+	if err != nil && !errors.Is(err, dedupe.ErrNotFound) {
+		return err
 	}
-	groups := map[string]*Group{}
-	err := s.each(ctx, rs, f, func(l schemas.Letter) {
-		id := key(&l)
-		g, ok := groups[id]
-		if !ok {
-			g = &Group{ID: id, By: cmp.Or(by, "fingerprint"), Tool: l.Tool, Reason: l.Reason, Code: l.Code, First: l.DiedAt, runs: map[string]bool{}}
-			groups[id] = g
-		}
-		g.add(&l)
-	})
-	out := make([]Group, 0, len(groups))
-	for _, g := range groups {
-		out = append(out, *g)
-	}
-	slices.SortFunc(out, func(a, b Group) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.ID, b.ID)) })
-	return out, err
-}
-
-func (g *Group) add(l *schemas.Letter) {
-	g.Count++
-	g.runs[l.Tenant+"/"+l.Run] = true
-	g.Runs = len(g.runs)
-	g.Last, g.Error = l.DiedAt, l.Message
-	if l.DiedAt.Before(g.First) {
-		g.First = l.DiedAt
-	}
-	for _, same := range []struct {
-		have *string
-		now  string
-	}{{&g.Tool, l.Tool}, {&g.Reason, l.Reason}, {&g.Code, l.Code}} {
-		if *same.have != same.now {
-			*same.have = ""
-		}
-	}
+	l.State, l.Note = stateOf(l.Reason, l.Generation, s)
+	return nil
 }

@@ -32,6 +32,8 @@ func (r *Refused) Error() string {
 // Ledger is where operations on letters are committed.
 type Ledger interface {
 	Records
+	Standings
+	SetRemark(ctx context.Context, group string, r *dedupe.Remark, a dedupe.Audit) (dedupe.Receipt, error)
 	Update(ctx context.Context, ref dedupe.Ref, m dedupe.Mutation) (dedupe.Receipt, error)
 }
 
@@ -44,6 +46,7 @@ type Publisher interface {
 // Operations are what an operator may do with letters.
 type Operations struct {
 	Store     *Store
+	Index     *Index
 	Ledger    Ledger
 	Publisher Publisher
 	Served    func(tool string) bool

@@ -35,7 +35,8 @@ func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions)
 	if opt.Result != nil && !json.Valid(opt.Result) {
 		return &Refused{ID: id, Why: "the result is not JSON"}
 	}
-	return o.change(ctx, id, "resolve", opt.By, opt.Why, string(opt.Verdict), func(r *dedupe.Record, now time.Time) (bool, error) {
+	d := decision{id: id, action: "resolve", by: opt.By, why: opt.Why, detail: string(opt.Verdict)}
+	return o.change(ctx, d, func(r *dedupe.Record, now time.Time) (bool, error) {
 		switch {
 		case r.Letter != schemas.LetterActive:
 			return false, &Refused{ID: id, Why: fmt.Sprintf("it is %s", r.Letter), Conflict: true}
@@ -83,28 +84,59 @@ func note(by, what, why string) string {
 
 // Discard puts a letter aside. It stays in the stream and can be restored.
 func (o *Operations) Discard(ctx context.Context, id, by, why string) error {
-	return o.setState(ctx, id, "discard", by, why, schemas.LetterActive, schemas.LetterDiscarded)
+	return o.setState(ctx, decision{id: id, action: "discard", by: by, why: why}, schemas.LetterActive, schemas.LetterDiscarded)
 }
 
 // Restore makes a discarded letter active again.
 func (o *Operations) Restore(ctx context.Context, id, by, why string) error {
-	return o.setState(ctx, id, "restore", by, why, schemas.LetterDiscarded, schemas.LetterActive)
+	return o.setState(ctx, decision{id: id, action: "restore", by: by, why: why}, schemas.LetterDiscarded, schemas.LetterActive)
 }
 
-func (o *Operations) setState(ctx context.Context, id, action, by, why string, from, to schemas.LetterState) error {
-	return o.change(ctx, id, action, by, why, string(to), func(r *dedupe.Record, now time.Time) (bool, error) {
+func (o *Operations) setState(ctx context.Context, d decision, from, to schemas.LetterState) error {
+	return o.change(ctx, d, func(r *dedupe.Record, now time.Time) (bool, error) {
 		if r.Letter != from {
-			return false, &Refused{ID: id, Why: fmt.Sprintf("it is %s, not %s", r.Letter, from), Conflict: true}
+			return false, &Refused{ID: d.id, Why: fmt.Sprintf("it is %s, not %s", r.Letter, from), Conflict: true}
 		}
-		r.Letter, r.LetterSettled, r.Note = to, now, note(by, string(to), why)
+		r.Letter, r.LetterSettled, r.Note = to, now, note(d.by, string(to), d.why)
 		return false, nil
 	})
 }
 
-// change commits an operation on the letter of a record's current generation. do
-// reports whether there is a new outcome to publish.
-func (o *Operations) change(ctx context.Context, id, action, by, why, detail string, do func(*dedupe.Record, time.Time) (bool, error)) error {
-	call, generation, err := dedupe.ParseLetterID(id)
+// decision is one operator's, about one letter, as the audit tells it.
+type decision struct{ id, action, by, why, detail string }
+
+func (d decision) audit(l *schemas.Letter, now time.Time, before, after string) dedupe.Audit {
+	return dedupe.Audit{At: now, Tenant: l.Tenant, Action: d.action, Target: d.id, By: d.by, Why: d.why, Allowed: true, Detail: d.detail, Before: before, After: after}
+}
+
+// refusal is the audit entry of a decision that was not carried out. One that only
+// came too early has none: whoever asks again decides again.
+func (d decision) refusal(l *schemas.Letter, now time.Time, before string, refused error) []dedupe.Audit {
+	a := d.audit(l, now, before, "")
+	a.Allowed, a.Detail = false, refused.Error()
+	var r *Refused
+	if errors.As(refused, &r) {
+		if a.Detail = r.Why; r.Again {
+			return nil
+		}
+	}
+	return []dedupe.Audit{a}
+}
+
+// standing is how a letter stands, in words for the audit.
+func standing(l *schemas.Letter, r *dedupe.Record) string {
+	state, _ := stateOf(l.Reason, l.Generation, r.Standing())
+	s := string(state)
+	if r != nil && r.Generation > l.Generation {
+		s += fmt.Sprintf(" by generation %d, %s", r.Generation, r.State)
+	}
+	return s
+}
+
+// change commits an operation on the letter of a record's current generation, or that
+// it was refused. do reports whether there is a new outcome to publish.
+func (o *Operations) change(ctx context.Context, d decision, do func(*dedupe.Record, time.Time) (bool, error)) error {
+	call, generation, err := dedupe.ParseLetterID(d.id)
 	if err != nil {
 		return err
 	}
@@ -116,27 +148,39 @@ func (o *Operations) change(ctx context.Context, id, action, by, why, detail str
 	var refused error
 	var record *dedupe.Record
 	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: call}, func(v dedupe.View) dedupe.Change {
-		record, refused = v.Record, nil
-		switch {
-		case record == nil:
-			record = orphan(l)
-		case record.Generation != generation || record.State != dedupe.Dead:
-			refused = &Refused{ID: id, Why: fmt.Sprintf("it was replayed already (generation %d is %s)", record.Generation, record.State), Conflict: true}
-			return dedupe.Change{}
-		case v.Unpublished:
-			refused = &Refused{ID: id, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true}
-			return dedupe.Change{}
+		before, publish := standing(&l, v.Record), false
+		record = v.Record
+		if refused = changeable(v, d.id, generation); refused == nil {
+			if record == nil {
+				record = orphan(l)
+			}
+			publish, refused = do(record, now)
 		}
-		publish, err := do(record, now)
-		if refused = err; err != nil {
-			return dedupe.Change{}
+		if refused != nil {
+			return dedupe.Change{Audit: d.refusal(&l, now, before, refused)}
 		}
-		return dedupe.Change{Record: record, Result: publish, Audit: []dedupe.Audit{{At: now, Tenant: l.Tenant, Action: action, Target: id, By: by, Why: why, Allowed: true, Detail: detail}}}
+		return dedupe.Change{Record: record, Result: publish, Audit: []dedupe.Audit{d.audit(&l, now, before, standing(&l, record))}}
 	})
-	if err = errors.Join(err, refused); err != nil {
-		return err
+	if err != nil {
+		return errors.Join(err, refused)
+	}
+	if refused != nil {
+		record = nil // nothing of it has changed
 	}
 	o.Publisher.PublishReceipt(record, receipt)
+	return refused
+}
+
+// changeable says why nothing can be done about the letter of a generation now, or nil.
+func changeable(v dedupe.View, id string, generation int) error {
+	switch r := v.Record; {
+	case r == nil:
+		return nil
+	case r.Generation != generation || r.State != dedupe.Dead:
+		return &Refused{ID: id, Why: fmt.Sprintf("it was replayed already (generation %d is %s)", r.Generation, r.State), Conflict: true}
+	case v.Unpublished:
+		return &Refused{ID: id, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true, Again: true}
+	}
 	return nil
 }
 

@@ -25,8 +25,11 @@ type Store struct {
 	subjects schemas.Subjects
 	stream   string
 
-	mu      sync.Mutex // guards created
+	index *Index // set once; nil: letters are looked for in the stream
+
+	mu      sync.Mutex // guards the rest
 	created map[string]string
+	letters jetstream.Stream // a handle, once somebody has asked for it
 }
 
 // NewStore returns the letters of the named stream.
@@ -62,7 +65,7 @@ func (s *Store) confirm(ctx context.Context, subject, id string, err error) erro
 		}
 		return nil
 	}
-	st, err := s.js.Stream(ctx, s.stream)
+	st, err := s.handle(ctx)
 	if err != nil {
 		return fmt.Errorf("look for the dead letter that is there: %w", err)
 	}
@@ -74,6 +77,25 @@ func (s *Store) confirm(ctx context.Context, subject, id string, err error) erro
 		return fmt.Errorf("dead letter subject %s already holds another outcome", subject)
 	}
 	return nil
+}
+
+// handle is the stream to get single letters from. It is asked for once: a stream that
+// is made again answers to the same name.
+func (s *Store) handle(ctx context.Context) (jetstream.Stream, error) {
+	s.mu.Lock()
+	st := s.letters
+	s.mu.Unlock()
+	if st != nil {
+		return st, nil
+	}
+	st, err := s.js.Stream(ctx, s.stream)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.letters = st
+	return st, nil
 }
 
 // streamCreated tells one stream of a name from the next: its sequences start again.
@@ -98,12 +120,30 @@ func (s *Store) streamCreated(ctx context.Context, name string) (string, error) 
 // read understands a stored letter. What is missing stays zero: a letter somebody
 // else wrote is shown as far as it goes.
 func read(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Letter {
+	l := readHeader(subjects, m)
+	h := schemas.Header(m.Header)
+	l.Header, _ = h.Agent()
+	delete(l.Header, headerTruncated)
+	delete(l.Header, headerBodyLost)
+	l.Arguments = string(m.Data)
+	var o schemas.Outcome
+	if json.Unmarshal([]byte(h.Get(schemas.HeaderOutcome)), &o) == nil && o.V != 0 {
+		l.Outcome = &o
+	}
+	return l
+}
+
+// brief is what the index needs of a letter: everything but the arguments, the
+// agent's headers and the outcome.
+func (s *Store) brief(m *jetstream.RawStreamMsg) schemas.Letter { return readHeader(s.subjects, m) }
+
+func readHeader(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Letter {
 	h := schemas.Header(m.Header)
 	l := schemas.Letter{
 		V: schemas.Version, ID: h.Get(schemas.HeaderLetter), State: schemas.LetterActive, Reason: h.Get(schemas.HeaderReason),
 		Code: h.Get(schemas.HeaderLastCode), Fingerprint: h.Get(schemas.HeaderFingerprint), Run: h.Get(schemas.HeaderRun), Key: h.Get(schemas.HeaderKey), Replay: h.Get(schemas.HeaderReplay),
 		FirstSeen: when(h, schemas.HeaderFirstSeen), DiedAt: when(h, schemas.HeaderDiedAt), Deadline: when(h, schemas.HeaderDeadline),
-		Sequence: m.Sequence, Truncated: h.Get(headerTruncated) != "", BodyLost: h.Get(headerBodyLost) != "", Arguments: string(m.Data),
+		Sequence: m.Sequence, Truncated: h.Get(headerTruncated) != "", BodyLost: h.Get(headerBodyLost) != "",
 		Origin: schemas.Origin{Stream: h.Get(schemas.HeaderOriginStream), Subject: h.Get(schemas.HeaderOriginSubject), Time: when(h, schemas.HeaderFirstSeen)},
 	}
 	l.Origin.Sequence, _ = strconv.ParseUint(h.Get(schemas.HeaderOriginSequence), 10, 64)
@@ -113,17 +153,10 @@ func read(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Letter {
 		l.ID = dedupe.LetterID(at.Call, at.Generation)
 		l.Reason = at.Reason
 	}
-	l.Header, _ = h.Agent()
-	delete(l.Header, headerTruncated)
-	delete(l.Header, headerBodyLost)
-	var o schemas.Outcome
-	if json.Unmarshal([]byte(h.Get(schemas.HeaderOutcome)), &o) == nil && o.V != 0 {
-		l.Outcome, l.Lane = &o, o.Lane
+	if o, ok := readBrief(h.Get(schemas.HeaderOutcome)); ok {
+		l.Lane, l.Message, l.Class = o.Lane, o.Error.Message, o.Error.Class
 		if at := o.Timing.Deadline; !at.IsZero() {
 			l.Deadline = at // the one that held; the header's may lie beyond the policy's window
-		}
-		if o.Error != nil {
-			l.Message, l.Class = o.Error.Message, o.Error.Class
 		}
 	}
 	l.NextStep = NextStep(l.Reason, l.Code)
@@ -135,23 +168,130 @@ func when(h schemas.Header, name string) time.Time {
 	return t
 }
 
-// Get reads one letter, whole. A tool's name has up to eight segments, so up to
-// eight subjects are asked for, the shortest first.
+// Get reads one letter, whole.
 func (s *Store) Get(ctx context.Context, call string, generation int) (schemas.Letter, error) {
-	st, err := s.js.Stream(ctx, s.stream)
+	m, err := s.raw(ctx, call, generation)
 	if err != nil {
 		return schemas.Letter{}, err
+	}
+	return read(s.subjects, m), nil
+}
+
+// raw reads one letter as it is stored. Where the index does not know its place, up
+// to eight subjects are asked for, the shortest first: a tool's name has up to eight
+// segments.
+func (s *Store) raw(ctx context.Context, call string, generation int) (*jetstream.RawStreamMsg, error) {
+	st, err := s.handle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if m := s.hinted(ctx, st, call, generation); m != nil {
+		return m, nil
 	}
 	tool := "*"
 	for range 8 {
 		m, err := st.GetLastMsgForSubject(ctx, s.subjects.Letter("*", "*", tool, call, generation))
 		if err == nil {
-			return read(s.subjects, m), nil
+			return m, nil
 		}
 		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return schemas.Letter{}, err
+			return nil, err
 		}
 		tool += ".*"
 	}
-	return schemas.Letter{}, fmt.Errorf("%w: %s", ErrNotFound, dedupe.LetterID(call, generation))
+	return nil, fmt.Errorf("%w: %s", ErrNotFound, dedupe.LetterID(call, generation))
+}
+
+// hinted looks where the index has seen the letter, which among many is much faster.
+// A hint may be old: what is found must be the letter.
+func (s *Store) hinted(ctx context.Context, st jetstream.Stream, call string, generation int) *jetstream.RawStreamMsg {
+	if s.index == nil {
+		return nil
+	}
+	seq := s.index.sequence(call, generation)
+	if seq == 0 {
+		return nil
+	}
+	m, err := st.GetMsg(ctx, seq)
+	if err != nil {
+		return nil
+	}
+	if at, err := s.subjects.ParseLetter(m.Subject); err != nil || at.Call != call || at.Generation != generation {
+		return nil
+	}
+	return m
+}
+
+// Each calls do with every letter there is, oldest first, without its body. Their
+// states are the ledger's to tell.
+func (s *Store) Each(ctx context.Context, do func(schemas.Letter)) error {
+	st, err := s.js.Stream(ctx, s.stream)
+	if err != nil {
+		return err
+	}
+	if st.CachedInfo().State.Msgs == 0 {
+		return nil
+	}
+	return s.each(ctx, 1, st.CachedInfo().State.LastSeq, func(m *jetstream.RawStreamMsg) { do(read(s.subjects, m)) })
+}
+
+// each calls do with every letter between two sequences, without its body. It reads
+// with one consumer: an ordered one would be made again for every batch.
+func (s *Store) each(ctx context.Context, first, last uint64, do func(*jetstream.RawStreamMsg)) error {
+	c, err := s.js.CreateConsumer(ctx, s.stream, jetstream.ConsumerConfig{
+		HeadersOnly: true, AckPolicy: jetstream.AckNonePolicy, DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first,
+		MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer func() { // one that is left ends by itself
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.js.DeleteConsumer(ctx, s.stream, c.CachedInfo().Name)
+	}()
+	next := uint64(1)
+	for seq := first - 1; seq < last; {
+		batch, err := c.FetchNoWait(500) // everything up to last is there: waiting for a full batch only costs time
+		if err != nil {
+			return err
+		}
+		read := 0
+		for m := range batch.Messages() {
+			meta, err := m.Metadata()
+			if err != nil {
+				return err
+			}
+			if meta.Sequence.Consumer != next {
+				return fmt.Errorf("%d dead letters were lost on their way; look again", meta.Sequence.Consumer-next)
+			}
+			next++
+			read++
+			if seq = meta.Sequence.Stream; seq <= last {
+				do(&jetstream.RawStreamMsg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data(), Sequence: seq})
+			}
+		}
+		if err := batch.Error(); err != nil {
+			return err
+		}
+		if read == 0 {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// Room is how many bytes the letters take, and may take.
+type Room struct {
+	Bytes    uint64
+	MaxBytes int64
+}
+
+// Room asks the server.
+func (s *Store) Room(ctx context.Context) (Room, error) {
+	st, err := s.js.Stream(ctx, s.stream)
+	if err != nil {
+		return Room{}, err
+	}
+	info := st.CachedInfo()
+	return Room{info.State.Bytes, info.Config.MaxBytes}, nil
 }

@@ -18,12 +18,17 @@ type Cause struct{ Tool, Reason string }
 
 // Tally counts the active letters by what they died of.
 func (o *Operations) Tally(ctx context.Context) (Tally, error) {
+	all, err := o.Index.letters(ctx)
 	t := Tally{By: map[Cause]int{}}
-	err := o.Store.each(ctx, o.Ledger, Filter{}, func(l schemas.Letter) {
-		t.By[Cause{l.Tool, l.Reason}]++
-		if t.Oldest.IsZero() || l.DiedAt.Before(t.Oldest) {
-			t.Oldest = l.DiedAt
+	for e, state := range matching(all, &matcher{}) {
+		if state != schemas.LetterActive {
+			continue
 		}
-	})
+		k := e.kind.Value()
+		t.By[Cause{k.tool, k.reason}]++
+		if t.Oldest.IsZero() || e.died.Before(t.Oldest) {
+			t.Oldest = e.died
+		}
+	}
 	return t, err
 }

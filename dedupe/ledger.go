@@ -47,6 +47,8 @@ type Audit struct {
 	Why     string    `json:"why,omitempty"`
 	Allowed bool      `json:"allowed"`
 	Detail  string    `json:"detail,omitempty"`
+	Before  string    `json:"before,omitempty"` // what was decided about stood like this
+	After   string    `json:"after,omitempty"`  // and stands like this now
 }
 
 // Change is what a mutation wants committed. A nil part stays as it is.

@@ -127,7 +127,7 @@ func (h Header) Agent() (kept Header, stripped int) {
 	kept = make(Header, len(h))
 	for k, v := range h {
 		switch {
-		case hasPrefix(k, "nats-"), among(inline, k):
+		case ServerHeader(k):
 		case hasPrefix(k, "tollgate-") && among(owned, k):
 			stripped++
 		default:
@@ -136,6 +136,10 @@ func (h Header) Agent() (kept Header, stripped int) {
 	}
 	return kept, stripped
 }
+
+// ServerHeader reports whether a header is one in which a server speaks. It never goes
+// into a new publish.
+func ServerHeader(name string) bool { return hasPrefix(name, "nats-") || among(inline, name) }
 
 func hasPrefix(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)

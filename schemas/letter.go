@@ -11,6 +11,7 @@ const (
 	LetterReplaying LetterState = "replaying"
 	LetterResolved  LetterState = "resolved"
 	LetterDiscarded LetterState = "discarded"
+	LetterPurged    LetterState = "purged" // on its way out of the stream for good
 )
 
 // Letter is a dead letter as operators see it. ID is <call>.<generation>.

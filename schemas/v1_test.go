@@ -91,7 +91,7 @@ func TestOutcomesAndLettersFollowTheirSchema(t *testing.T) {
 			t.Fatalf("read back as %+v, %v", back, err)
 		}
 		l := schemas.Letter{
-			V: schemas.Version, ID: "c.0", State: rapid.SampledFrom([]schemas.LetterState{schemas.LetterActive, schemas.LetterReplaying, schemas.LetterResolved, schemas.LetterDiscarded}).Draw(t, "state"),
+			V: schemas.Version, ID: "c.0", State: rapid.SampledFrom([]schemas.LetterState{schemas.LetterActive, schemas.LetterReplaying, schemas.LetterResolved, schemas.LetterDiscarded, schemas.LetterPurged}).Draw(t, "state"),
 			Reason: rapid.SampledFrom(schemas.Reasons).Draw(t, "reason"), Code: "X", Lane: schemas.Jobs, Outcome: &o, FirstSeen: deadline, DiedAt: deadline,
 			Header: schemas.Header{"X": {"y"}}, Arguments: "{}",
 		}

@@ -26,6 +26,7 @@ type batch struct {
 	gone    []gone // published long enough before this commit to leave the file
 	notes   map[string]dedupe.Publication
 	pauses  map[string]*dedupe.Pause
+	remarks map[string]*dedupe.Remark
 	moved   []move // by expiry
 	dropped []string
 	touched bool  // something was written past the overlay
@@ -56,7 +57,7 @@ type outgoing struct {
 
 func (l *Ledger) newBatch(tx *bbolt.Tx) *batch {
 	b := &batch{l: l, tx: tx, now: time.Now(), records: map[string]*staged{}, runs: map[string]*stagedRun{},
-		notes: map[string]dedupe.Publication{}, pauses: map[string]*dedupe.Pause{}}
+		notes: map[string]dedupe.Publication{}, pauses: map[string]*dedupe.Pause{}, remarks: map[string]*dedupe.Remark{}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b.last = l.memory.owed.last

@@ -169,23 +169,39 @@ func readHead(v []byte) (head, error) {
 }
 
 func (e *codec) decode(v []byte) (*dedupe.Record, error) {
-	h, err := readHead(v)
+	s := stored{Record: &dedupe.Record{}}
+	call, err := e.read(v, &s)
 	if err != nil {
 		return nil, err
 	}
-	if checksum(v) != binary.BigEndian.Uint32(v[crcAt:]) {
-		return nil, fmt.Errorf("%w: the record of call %s has a wrong checksum", ErrDamaged, h.call)
+	return unpack(call, &s), nil
+}
+
+// standing reads of a record what its letters need.
+func (e *codec) standing(v []byte) (*dedupe.Standing, error) {
+	var s dedupe.Standing
+	_, err := e.read(v, &s)
+	return &s, err
+}
+
+// read checks a record and reads its body into what is asked for.
+func (e *codec) read(v []byte, into any) (call string, err error) {
+	h, err := readHead(v)
+	if err != nil {
+		return "", err
 	}
-	s := stored{Record: &dedupe.Record{}}
+	if checksum(v) != binary.BigEndian.Uint32(v[crcAt:]) {
+		return "", fmt.Errorf("%w: the record of call %s has a wrong checksum", ErrDamaged, h.call)
+	}
 	if h.packed {
 		if h.body, err = e.unpack(h.body); err != nil {
-			return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
+			return "", fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 		}
 	}
-	if err := decMode.Unmarshal(h.body, &s); err != nil {
-		return nil, fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
+	if err := decMode.Unmarshal(h.body, into); err != nil {
+		return "", fmt.Errorf("%w: record of call %s: %w", ErrDamaged, h.call, err)
 	}
-	return unpack(h.call, &s), nil
+	return h.call, nil
 }
 
 // versioned marshals v behind a version byte.

@@ -18,11 +18,13 @@ func (l *Ledger) commit(ops []*op, expire int) error {
 	l.merged = make(chan struct{})
 	l.mu.Unlock()
 	var b *batch
+	reloaded := false
 	err := l.guard(func() error {
 		if l.stale {
 			if err := l.load(); err != nil {
 				return err
 			}
+			reloaded = true
 		}
 		return l.transact(func(tx *bbolt.Tx) error {
 			b = l.newBatch(tx)
@@ -48,7 +50,11 @@ func (l *Ledger) commit(ops []*op, expire int) error {
 		l.memory.stats.CommitError = err
 	}
 	close(l.merged)
+	followers := l.followers
 	l.mu.Unlock()
+	if err == nil || reloaded { // before anybody is answered: who asks then must not be told the past
+		followers.tell(b, reloaded)
+	}
 	if err != nil {
 		err = fmt.Errorf("%w: ledger %s: %w", dedupe.ErrUnavailable, l.path, err)
 	}
@@ -91,7 +97,7 @@ func (l *Ledger) transact(f func(*bbolt.Tx) error) error {
 var errUnchanged = errors.New("unchanged")
 
 func (b *batch) unchanged() bool {
-	if b.touched || len(b.out)+len(b.gone)+len(b.pauses)+len(b.moved)+len(b.dropped) > 0 {
+	if b.touched || len(b.out)+len(b.gone)+len(b.pauses)+len(b.remarks)+len(b.moved)+len(b.dropped) > 0 {
 		return false
 	}
 	for _, s := range b.records {
@@ -113,7 +119,7 @@ func (b *batch) fill(ops []*op, expire int) error {
 	if err := b.loadNoted(); err != nil {
 		return err
 	}
-	for _, write := range []func() error{b.writeRecords, b.writeRuns, b.writeOut, b.writePauses} {
+	for _, write := range []func() error{b.writeRecords, b.writeRuns, b.writeOut, b.writePauses, b.writeRemarks} {
 		if err := write(); err != nil {
 			return err
 		}

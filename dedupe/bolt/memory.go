@@ -23,6 +23,7 @@ type memory struct {
 	runCount int
 	owed     owed
 	pauses   map[string]dedupe.Pause
+	remarks  map[string]dedupe.Remark
 	notes    map[string]dedupe.Publication // slots published since the last commit, by call
 	stats    Stats
 	read     uint64 // how often all this was read from the file
@@ -30,7 +31,7 @@ type memory struct {
 
 func newMemory() memory {
 	return memory{hot: map[string]*dedupe.Record{}, parked: map[string]parked{}, terminal: newIndex(),
-		held: map[string]*holder{}, runs: map[string]*budget.Run{}, owed: newOwed(), pauses: map[string]dedupe.Pause{},
+		held: map[string]*holder{}, runs: map[string]*budget.Run{}, owed: newOwed(), pauses: map[string]dedupe.Pause{}, remarks: map[string]dedupe.Remark{},
 		notes: map[string]dedupe.Publication{}}
 }
 
@@ -58,7 +59,7 @@ func (l *Ledger) load() error {
 		if err := checkLayout(tx, l.path); err != nil {
 			return err
 		}
-		for _, read := range []func(*bbolt.Tx) error{func(tx *bbolt.Tx) error { return m.loadLive(tx, l.codec) }, m.loadTerminal, m.loadOut, m.loadRuns, m.loadPauses} {
+		for _, read := range []func(*bbolt.Tx) error{func(tx *bbolt.Tx) error { return m.loadLive(tx, l.codec) }, m.loadTerminal, m.loadOut, m.loadRuns, m.loadMeta} {
 			if err := read(tx); err != nil {
 				return err
 			}
@@ -147,16 +148,21 @@ func (m *memory) loadRuns(tx *bbolt.Tx) error {
 
 const pausePrefix = "pause/"
 
-func (m *memory) loadPauses(tx *bbolt.Tx) error {
+func (m *memory) loadMeta(tx *bbolt.Tx) error {
 	return tx.Bucket(bucketMeta).ForEach(func(k, v []byte) error {
-		tool, ok := strings.CutPrefix(string(k), pausePrefix)
-		if !ok {
-			return nil
+		if tool, ok := strings.CutPrefix(string(k), pausePrefix); ok {
+			var p dedupe.Pause
+			err := readVersioned(v, &p)
+			m.pauses[tool] = p
+			return err
 		}
-		var p dedupe.Pause
-		err := readVersioned(v, &p)
-		m.pauses[tool] = p
-		return err
+		if group, ok := strings.CutPrefix(string(k), remarkPrefix); ok {
+			var r dedupe.Remark
+			err := readVersioned(v, &r)
+			m.remarks[group] = r
+			return err
+		}
+		return nil
 	})
 }
 

@@ -28,13 +28,8 @@ func (b *batch) merge(m *memory) {
 	}
 	m.owed.last = b.last
 	m.owed.gone = m.owed.gone[len(b.gone):]
-	for tool, p := range b.pauses {
-		if p == nil {
-			delete(m.pauses, tool)
-		} else {
-			m.pauses[tool] = *p
-		}
-	}
+	keep(m.pauses, b.pauses)
+	keep(m.remarks, b.remarks)
 	b.mergeExpiry(m)
 }
 

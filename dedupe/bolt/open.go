@@ -24,9 +24,10 @@ type Ledger struct {
 	closer sync.Once
 	closed error // of the writer's last words; read after done
 
-	mu     sync.Mutex // guards memory and merged; never held across I/O
-	memory memory
-	merged chan struct{} // closed while no commit is under way
+	mu        sync.Mutex // guards memory, merged and followers; never held across I/O
+	memory    memory
+	merged    chan struct{} // closed while no commit is under way
+	followers followers
 
 	// The writer's own.
 	codec     *codec

@@ -68,6 +68,17 @@ func (s *staged) find(tx *bbolt.Tx, c *codec, call string, name []byte, where []
 
 // lookup returns the record of call among the given sequences, or nil.
 func (e *codec) lookup(b *bbolt.Bucket, call string, where []uint64) (*dedupe.Record, uint64, error) {
+	v, seq, err := value(b, call, where)
+	if err != nil || v == nil {
+		return nil, 0, err
+	}
+	r, err := e.decode(v)
+	return r, seq, err
+}
+
+// value returns the stored bytes of call among the given sequences, or nil. They are
+// the transaction's.
+func value(b *bbolt.Bucket, call string, where []uint64) ([]byte, uint64, error) {
 	for _, seq := range where {
 		v := b.Get(key(seq))
 		if v == nil {
@@ -77,11 +88,9 @@ func (e *codec) lookup(b *bbolt.Bucket, call string, where []uint64) (*dedupe.Re
 		if err != nil {
 			return nil, 0, err
 		}
-		if h.call != call {
-			continue
+		if h.call == call {
+			return v, seq, nil
 		}
-		r, err := e.decode(v)
-		return r, seq, err
 	}
 	return nil, 0, nil
 }

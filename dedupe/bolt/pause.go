@@ -35,15 +35,7 @@ func (b *batch) writePauses() error {
 		return err
 	}
 	for tool, p := range b.pauses {
-		if p == nil {
-			err = meta.Delete([]byte(pausePrefix + tool))
-		} else {
-			var v []byte
-			if v, err = versioned(p); err == nil {
-				err = meta.Put([]byte(pausePrefix+tool), v)
-			}
-		}
-		if err != nil {
+		if err := putMeta(meta, pausePrefix+tool, p); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,25 @@ const readTries = 4
 
 // Record returns a copy of a call's record, or [dedupe.ErrNotFound].
 func (l *Ledger) Record(call string) (*dedupe.Record, error) {
+	return find(l, call, (*dedupe.Record).Clone, l.codec.decode)
+}
+
+// Standing returns where a call stands, or [dedupe.ErrNotFound]. It costs a fraction
+// of [Ledger.Record].
+func (l *Ledger) Standing(call string) (dedupe.Standing, error) {
+	s, err := find(l, call, func(r *dedupe.Record) *dedupe.Standing {
+		s := r.Standing()
+		return &s
+	}, l.codec.standing)
+	if err != nil {
+		return dedupe.Standing{}, err
+	}
+	return *s, nil
+}
+
+// find looks a call up and makes what is asked of a record in memory, or of the bytes
+// of one in the file.
+func find[T any](l *Ledger, call string, held func(*dedupe.Record) *T, stored func([]byte) (*T, error)) (*T, error) {
 	for range readTries {
 		l.mu.Lock()
 		r := l.memory.hot[call]
@@ -24,19 +43,34 @@ func (l *Ledger) Record(call string) (*dedupe.Record, error) {
 		merged := l.merged
 		l.mu.Unlock()
 		if r != nil {
-			return r.Clone(), nil
+			return held(r), nil
 		}
 		if len(where) == 0 {
 			return nil, fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
 		}
-		r, err := l.storedRecord(call, name, where)
-		if r != nil || err != nil {
-			return r, err
+		var found *T
+		err := l.view(func(tx *bbolt.Tx) error {
+			b, err := bucket(tx, name)
+			if err != nil {
+				return err
+			}
+			v, _, err := value(b, call, where)
+			if err == nil && v != nil {
+				found, err = stored(v)
+			}
+			return err
+		})
+		if found != nil || err != nil {
+			return found, err
 		}
 		// The commit under way has moved it, and memory does not say so yet.
 		<-merged
 	}
-	return l.follow(call)
+	r, err := l.follow(call)
+	if err != nil {
+		return nil, err
+	}
+	return held(r), nil
 }
 
 // follow reads a record that moves with every commit: in the writer's own turn,
@@ -52,17 +86,6 @@ func (l *Ledger) follow(call string) (r *dedupe.Record, err error) {
 	if err == nil && r == nil {
 		err = fmt.Errorf("call %s is %w", call, dedupe.ErrNotFound)
 	}
-	return r, err
-}
-
-func (l *Ledger) storedRecord(call string, name []byte, where []uint64) (r *dedupe.Record, err error) {
-	err = l.view(func(tx *bbolt.Tx) error {
-		b, err := bucket(tx, name)
-		if err == nil {
-			r, _, err = l.codec.lookup(b, call, where)
-		}
-		return err
-	})
 	return r, err
 }
 

@@ -64,18 +64,19 @@ type App struct {
 	consumer  *consumer.Consumer
 	disp      *dispatcher.Dispatcher
 	letters   *deadletter.Operations
+	replays   *replays.Runner
 	metrics   *metrics.Metrics
 	http      *web.Listener // nil: nobody asked for one
-	replays   *replays.Runner
 
-	stop context.CancelCauseFunc
-	done chan struct{}
-	err  error
+	stop      context.CancelCauseFunc
+	answering chan struct{} // closed when the control services answer
+	done      chan struct{}
+	err       error
 }
 
 // Start starts a dispatcher and returns when it serves. It runs until ctx ends.
 func Start(ctx context.Context, o Options) (*App, error) {
-	a := &App{opts: o, done: make(chan struct{})}
+	a := &App{opts: o, answering: make(chan struct{}), done: make(chan struct{})}
 	if err := a.assemble(ctx); err != nil {
 		a.close()
 		return nil, err
@@ -85,12 +86,14 @@ func Start(ctx context.Context, o Options) (*App, error) {
 	ready := make(chan struct{})
 	a.consumer.OnReady(func() { close(ready) })
 	go a.run(run)
-	select {
-	case <-ready:
-		return a, nil
-	case <-a.done:
-		return nil, errors.Join(a.err, errors.New("the dispatcher stopped while it was starting"))
+	for _, part := range []chan struct{}{ready, a.answering} {
+		select {
+		case <-part:
+		case <-a.done:
+			return nil, errors.Join(a.err, errors.New("the dispatcher stopped while it was starting"))
+		}
 	}
+	return a, nil
 }
 
 // Wait returns when the dispatcher has stopped: nil after an orderly stop.
@@ -148,10 +151,11 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
+	serving.Go(func() { a.letters.Index.Warm(ctx, lettersEvery, a.lettersUnread) })
+	serving.Go(func() { fail("bulk replays", a.replays.Run(ctx)) })
 	if a.http != nil {
 		wg.Go(func() { fail("the operators' listener", a.serveHTTP(term)) }) // also while running calls finish
 	}
-	serving.Go(func() { fail("bulk replays", a.replays.Run(ctx)) })
 	if a.server != nil {
 		serving.Go(func() { fail("embedded NATS", a.watchServer(ctx)) })
 	}
@@ -189,6 +193,13 @@ func (a *App) watchServer(ctx context.Context) error {
 			return fmt.Errorf("it takes no more writes until it is started again; make room on its disk and start the dispatcher: %w", why)
 		}
 	}
+}
+
+// lettersEvery is how often the index of letters looks for new ones by itself.
+const lettersEvery = 30 * time.Second
+
+func (a *App) lettersUnread(err error) {
+	a.opts.Log.Warn().Err(err).Msg("dead letters not indexed; whoever looks, and the next round, tries again")
 }
 
 // expireLetters removes, once an hour or sooner, letters that were dealt with and are

@@ -63,7 +63,7 @@ func (a *App) assemble(ctx context.Context) error {
 		Log: a.opts.Log, MaxBody: int(c.Limits.MaxBody), Skew: c.Limits.Skew.D(), Grace: c.Limits.Grace.D(), Queue: c.Limits.EndpointQueue,
 	})
 	a.consumer.Serve(a.disp)
-	a.letters = &deadletter.Operations{Store: store, Ledger: a.ledger, Publisher: a.disp, Served: func(tool string) bool {
+	a.letters = &deadletter.Operations{Store: store, Index: deadletter.NewIndex(store, a.ledger), Ledger: a.ledger, Publisher: a.disp, Served: func(tool string) bool {
 		_, ok := a.catalogue.Tool(tool)
 		return ok
 	}}
@@ -191,7 +191,7 @@ func (a *App) buildCatalogue() error {
 }
 
 func (a *App) listLetters(ctx context.Context, f deadletter.Filter) (deadletter.Page, error) {
-	return a.letters.Store.List(ctx, a.ledger, f)
+	return a.letters.Index.List(ctx, f)
 }
 
 // serveControl answers the micro services.
@@ -204,14 +204,14 @@ func (a *App) serveControl(ctx, work context.Context) error {
 	}
 	n := a.names
 	return control.Serve(ctx, work, control.Config{
-		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Streams: []string{n.Calls, n.Jobs, n.Retry, n.Results, n.Letters, n.Audit}, Retry: n.Retry,
+		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Streams: []string{n.Calls, n.Jobs, n.Retry, n.Results, n.Letters, n.Audit}, Retry: n.Retry, Audit: n.Audit,
 		Lanes:      map[schemas.Lane]string{schemas.Calls: n.Calls, schemas.Jobs: n.Jobs},
 		Dispatcher: a.disp, Ledger: a.ledger, Letters: a.letters, Replays: a.replays, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},
 		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, Missing: a.Missing, Version: a.opts.Version, Log: a.opts.Log,
-		Replies: a.opts.Config.Control.ReplyPrefixes,
+		Replies: a.opts.Config.Control.ReplyPrefixes, Serving: func() { close(a.answering) },
 	})
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -11,115 +12,123 @@ import (
 )
 
 func (s *shell) discardCommand() *cobra.Command {
-	return (&putAside{shell: s, name: "discard", done: "discarded", verb: control.VerbDiscard, from: schemas.LetterActive}).command("Put dead letters aside; they can be restored")
+	return (&eachLetter{shell: s, name: "discard", done: "discarded", from: string(schemas.LetterActive)}).
+		aside(control.VerbDiscard, "Put dead letters aside; they can be restored")
 }
 
 func (s *shell) restoreCommand() *cobra.Command {
-	return (&putAside{shell: s, name: "restore", done: "restored", verb: control.VerbRestore, from: schemas.LetterDiscarded}).command("Make discarded letters active again")
+	return (&eachLetter{shell: s, name: "restore", done: "restored", from: string(schemas.LetterDiscarded)}).
+		aside(control.VerbRestore, "Make discarded letters active again")
 }
 
-// putAside is discard and restore: the same scope, the same confirmation.
-type putAside struct {
+// eachLetter is an operation on letters that are named by ID or taken by a filter:
+// the set is frozen, counted, confirmed, and gone through one by one.
+type eachLetter struct {
 	*shell
-	name, done, verb string
-	from             schemas.LetterState
-	filter           letterFilter
-	why              string
-	yes, dryRun      bool
+	name, done  string
+	from        string // the state that is meant when none is given
+	filter      letterFilter
+	why         string
+	yes, dryRun bool
+	do          func(ctx context.Context, id string) error
+	sure        func(what string, n int) error // asks; nil: the common question
 }
 
-func (a *putAside) command(short string) *cobra.Command {
-	c := &cobra.Command{Use: a.name + " [ID... | -]", Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeLetters,
-		Example: "  tollgate dlq " + a.name + " 7qx4t9kd --why 'order was cancelled'\n  tollgate dlq " + a.name + " --group g-1c04d --why INC-412",
-		RunE:    func(c *cobra.Command, args []string) error { return a.run(c.Context(), args) }}
-	a.filter.flags(c)
-	f := c.Flags()
-	f.BoolVar(&a.filter.all, "all", false, "all of them: needed when no filter is given")
-	f.StringVar(&a.why, "why", "", "why, for the audit")
-	f.BoolVarP(&a.yes, "yes", "y", false, "do not ask")
-	f.BoolVarP(&a.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")
+// aside makes discard and restore of it.
+func (e *eachLetter) aside(verb, short string) *cobra.Command {
+	e.do = func(ctx context.Context, id string) error {
+		_, err := ask[control.Done](ctx, e.shell, verb, control.LetterQuery{ID: id, Why: e.why})
+		return err
+	}
+	c := e.command(short)
+	c.Flags().BoolVarP(&e.yes, "yes", "y", false, "do not ask")
 	return c
 }
 
-func (a *putAside) run(ctx context.Context, args []string) error {
-	if err := a.filter.read(a.shell); err != nil {
-		return err
-	}
-	if err := a.filter.names(args, a.name); err != nil {
-		return err
-	}
-	if len(args) == 0 && a.why == "" {
-		return usage("a bulk "+a.name+" needs a reason for the audit", "--why 'what you know'")
-	}
-	ids, err := a.scope(ctx, args)
-	if err != nil {
-		return err
-	}
-	if a.dryRun {
-		return a.printScope(ids)
-	}
-	if err := a.confirm(a.name+" "+count(len(ids), "dead letter"), len(ids), false, a.yes); err != nil {
-		return err
-	}
-	return a.each(ctx, ids)
+func (e *eachLetter) command(short string) *cobra.Command {
+	c := &cobra.Command{Use: e.name + " [ID... | -]", Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: e.completeLetters,
+		Example: "  tollgate dlq " + e.name + " 7qx4t9kd --why 'order was cancelled'\n  tollgate dlq " + e.name + " --group g-1c04d --why INC-412",
+		RunE:    func(c *cobra.Command, args []string) error { return e.run(c.Context(), args) }}
+	e.filter.flags(c)
+	f := c.Flags()
+	f.BoolVar(&e.filter.all, "all", false, "all of them: needed when no filter is given")
+	f.StringVar(&e.why, "why", "", "why, for the audit")
+	f.BoolVarP(&e.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")
+	return c
 }
 
-// scope freezes what a bulk operation acts on, the oldest first.
-func (a *putAside) scope(ctx context.Context, args []string) ([]string, error) {
-	ids, err := a.ids(args)
-	if err != nil || len(ids) > 0 {
-		return ids, err
-	}
-	f := a.filter
-	f.all = true
-	if f.State == "" {
-		f.State = string(a.from)
-	}
-	p, err := a.letters(ctx, f)
+func (e *eachLetter) run(ctx context.Context, args []string) error {
+	ids, err := e.scope(ctx, args)
 	if err != nil {
+		return err
+	}
+	if e.dryRun {
+		return e.printScope(ids)
+	}
+	what := e.name + " " + count(len(ids), "dead letter")
+	if e.sure != nil {
+		err = e.sure(what, len(ids))
+	} else {
+		err = e.confirm(what, len(ids), false, e.yes)
+	}
+	if err != nil {
+		return err
+	}
+	return e.each(ctx, ids)
+}
+
+// scope freezes what is acted on, the oldest first.
+func (e *eachLetter) scope(ctx context.Context, args []string) ([]string, error) {
+	if err := e.filter.read(e.shell); err != nil {
 		return nil, err
 	}
-	for _, l := range slices.Backward(p.Letters) {
-		ids = append(ids, l.ID)
+	if err := e.filter.names(args, e.name); err != nil {
+		return nil, err
 	}
-	if len(ids) == 0 {
-		return nil, &fault{code: exitNotFound, what: "no dead letter matches", try: "tollgate dlq groups --state all"}
+	if len(args) == 0 && e.why == "" {
+		return nil, usage("a bulk "+e.name+" needs a reason for the audit", "--why 'what you know'")
 	}
-	return ids, nil
+	if ids, err := e.ids(args); err != nil || len(ids) > 0 {
+		return ids, err
+	}
+	f := e.filter.Filter
+	f.State = cmpOr(f.State, e.from)
+	return e.frozen(ctx, f)
 }
 
-func (a *putAside) printScope(ids []string) error {
-	if a.json {
-		return a.printJSON("Plan", bulkReport{Action: a.name, DryRun: true, Matched: len(ids), Done: ids})
+func (e *eachLetter) printScope(ids []string) error {
+	if e.json {
+		return e.printJSON("Plan", bulkReport{Action: e.name, DryRun: true, Matched: len(ids), Done: ids})
 	}
-	a.line("DRY RUN: would %s %s", a.name, count(len(ids), "dead letter"))
+	e.line("DRY RUN: would %s %s", e.name, count(len(ids), "dead letter"))
 	return nil
 }
 
-func (a *putAside) each(ctx context.Context, ids []string) error {
-	b := newBulk(a.shell, a.done, 0)
-	b.run(ctx, ids, func(id string) error {
-		_, err := ask[control.Done](ctx, a.shell, a.verb, control.LetterQuery{ID: id, Why: a.why})
-		return err
-	})
+func (e *eachLetter) each(ctx context.Context, ids []string) error {
+	b := newBulk(e.shell, e.done, 0)
+	b.run(ctx, ids, func(id string) error { return e.do(ctx, id) })
 	if b.fatal != nil {
+		e.say("%s %d before this; the same command does the rest", e.done, len(b.done))
 		return b.fatal
 	}
 	if len(ids) == 1 && len(b.failed) == 1 {
 		return b.failed[ids[0]]
 	}
-	report := &bulkReport{Action: a.name, Matched: len(ids), Done: some(b.done)}
+	return e.report(ids, b)
+}
+
+// report says what was done, and the exit code whether that is all of it.
+func (e *eachLetter) report(ids []string, b *bulk) error {
+	report := &bulkReport{Action: e.name, Matched: len(ids), Done: some(b.done)}
 	report.fail(b)
-	if a.json {
-		if err := a.printJSON("Report", report); err != nil {
+	if e.json {
+		if err := e.printJSON("Report", report); err != nil {
 			return err
 		}
 	} else {
-		a.line("%s %d of %d", a.done, len(b.done), len(ids))
-		for _, id := range ids {
-			if why := report.Failed[id]; why != "" {
-				a.line("  not %s: %s", id, why)
-			}
+		e.line("%s %d of %d", e.done, len(b.done), len(ids))
+		for _, id := range slices.Sorted(maps.Keys(report.Failed)) {
+			e.line("  not %s: %s", id, report.Failed[id])
 		}
 	}
 	if len(b.failed) > 0 {

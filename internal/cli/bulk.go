@@ -160,6 +160,9 @@ func (p *progress) show(now time.Time, text func() string) {
 }
 
 func (p *progress) text(now time.Time) string {
+	if p.total == 0 { // nobody knows
+		return fmt.Sprintf("%d %s, %d not", p.done, p.word, p.wrong)
+	}
 	eta := time.Duration(float64(now.Sub(p.began)) / float64(max(1, p.done)) * float64(p.total-p.done))
 	t := fmt.Sprintf("%d/%d %s", p.done, p.total, p.word)
 	if p.wrong > 0 {

@@ -35,21 +35,57 @@ func (s *shell) live(ask func(ctx context.Context) []string) ([]string, cobra.Sh
 	return ask(ctx), cobra.ShellCompDirectiveNoFileComp
 }
 
+// completeLive offers for a flag what there is now.
+func completeLive(c *cobra.Command, flag string, offer func() []string) {
+	err := c.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return offer(), cobra.ShellCompDirectiveNoFileComp
+	})
+	if err != nil {
+		panic("cli: " + err.Error()) // the flag was not declared
+	}
+}
+
 func (s *shell) completeTools(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return s.live(func(ctx context.Context) []string {
-		p, err := ask[control.ToolsPage](ctx, s, control.VerbToolsList, control.Empty{})
+	return s.live(s.tools)
+}
+
+func (s *shell) tools(ctx context.Context) []string {
+	p, err := ask[control.ToolsPage](ctx, s, control.VerbToolsList, control.Empty{})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, t := range p.Tools {
+		out = append(out, fmt.Sprintf("%s\t%s %s", t.Name, t.Kind, t.Effect))
+	}
+	return out
+}
+
+func (s *shell) toolNames() []string {
+	out, _ := s.live(s.tools)
+	return out
+}
+
+func (s *shell) groupNames() []string { return s.groupsBy("fingerprint") }
+func (s *shell) codeNames() []string  { return s.groupsBy("code") }
+
+// groupsBy offers the groups of active letters, each with what it is.
+func (s *shell) groupsBy(key string) []string {
+	out, _ := s.live(func(ctx context.Context) []string {
+		p, err := ask[control.GroupsPage](ctx, s, control.VerbGroups, control.GroupsQuery{By: key})
 		if err != nil {
 			return nil
 		}
 		var out []string
-		for _, t := range p.Tools {
-			out = append(out, fmt.Sprintf("%s\t%s %s", t.Name, t.Kind, t.Effect))
+		for _, g := range p.Groups {
+			out = append(out, fmt.Sprintf("%s\t%s %s %s", g.ID, count(g.Count, "letter"), g.Tool, clip(oneLine(g.Error), 50)))
 		}
 		return out
 	})
+	return out
 }
 
 func (s *shell) completeLetters(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,16 @@ import (
 
 func (s *shell) dlqCommand() *cobra.Command {
 	c := group("dlq", "Dead letters: find, understand, replay, resolve, discard",
-		s.groupsCommand(), s.lettersCommand(), s.letterCommand(), s.replayCommand(), s.resolveCommand(), s.discardCommand(), s.restoreCommand())
+		s.groupsCommand(), s.lettersCommand(), s.letterCommand(), s.statsCommand(), s.watchCommand(), s.replayCommand(), s.resolveCommand(), s.noteCommand(),
+		s.discardCommand(), s.restoreCommand(), s.purgeCommand(), s.exportCommand(), s.importCommand())
+	for _, sub := range c.Commands() {
+		if sub.Flags().Lookup("group") != nil { // it has the shared filter
+			completeLive(sub, "tool", s.toolNames)
+			completeLive(sub, "group", s.groupNames)
+			completeLive(sub, "code", s.codeNames)
+			completeLive(sub, "replay", s.replayNames)
+		}
+	}
 	c.Long = "A dead letter is a call that did not end well: it keeps the request, every attempt, and the reason.\n" +
 		"IDs may be shortened to any unambiguous beginning of at least four characters; - reads them from standard input."
 	return c
@@ -35,7 +45,8 @@ func (s *shell) groupsCommand() *cobra.Command {
 			return s.printGroups(p, f.empty())
 		}}
 	f.flags(c)
-	c.Flags().StringVar(&by, "by", "", "fingerprint, tool, reason, run or code (default fingerprint)")
+	c.Flags().StringVar(&by, "by", "", "fingerprint, tool, reason, run, class, code or hour (default fingerprint)")
+	c.Flags().IntVar(&f.Limit, "limit", 0, "most groups (default 200)")
 	complete(c, "by", deadletter.GroupKeys...)
 	return c
 }
@@ -49,14 +60,21 @@ func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
 		s.noLetters(everything)
 		return nil
 	}
-	s.say("%s in %s", count(p.Total, "dead letter"), count(len(p.Groups), "group"))
-	g := &grid{heads: []string{"GROUP", "COUNT", "TOOL", "REASON", "CODE", "RUNS", "FIRST", "LAST", "ERROR"}}
-	unknown := false
+	s.say("%s in %s", count(p.Total, "dead letter"), count(p.Count, "group"))
+	g := &grid{heads: []string{"GROUP", "COUNT", "TOOL", "REASON", "CODE", "RUNS", "FIRST", "LAST", "TREND(24h)", "ERROR"}}
+	unknown, noted := false, false
 	for _, x := range p.Groups {
-		unknown = unknown || x.Reason == schemas.ReasonUnknownOutcome
-		g.add(x.ID, strconv.Itoa(x.Count), cmpOr(x.Tool, "(several)"), cmpOr(x.Reason, "(several)"), x.Code, strconv.Itoa(x.Runs), s.ago(x.First), s.ago(x.Last), s.clipped(x.Error))
+		unknown, noted = unknown || x.Unknown > 0, noted || x.Note != ""
+		g.add(s.groupID(&x), strconv.Itoa(x.Count), cmpOr(x.Tool, "(several)"), cmpOr(x.Reason, "(several)"), cmpOr(x.Code, "(several)"), strconv.Itoa(x.Runs),
+			s.ago(x.First), s.ago(x.Last), trend(x.Trend), s.clipped(x.Error))
 	}
 	s.printGrid(g)
+	if noted {
+		s.printNotes(p.Groups)
+	}
+	if len(p.Groups) < p.Count {
+		s.say("showing the first %d groups   more: --limit %d", len(p.Groups), p.Count)
+	}
 	if unknown {
 		s.say("unknown_outcome: the tool may already have acted; a bulk replay leaves these out unless told --include-unknown")
 	}
@@ -68,6 +86,47 @@ func (s *shell) printGroups(p control.GroupsPage, everything bool) error {
 		s.next(next...)
 	}
 	return nil
+}
+
+// groupID is what a group is called: hours are shown as the reader's clock has them.
+func (s *shell) groupID(g *deadletter.Group) string {
+	if at, err := time.Parse(time.RFC3339, g.ID); g.By == "hour" && err == nil {
+		return s.at(at)
+	}
+	return g.ID
+}
+
+func (s *shell) printNotes(groups []deadletter.Group) {
+	for _, x := range groups {
+		if x.Note != "" {
+			s.line("note on %s: %s", x.ID, oneLine(x.Note))
+		}
+	}
+}
+
+// bars are the heights of a trend; what is nothing is a point, so that it can be told
+// from little.
+var bars = []rune("▁▂▃▄▅▆▇█")
+
+// trend draws counts, the oldest first, three hours to a bar.
+func trend(hours []int) string {
+	const width = 3
+	var sums []int
+	most := 0
+	for i := 0; i < len(hours); i += width {
+		n := 0
+		for _, h := range hours[i:min(i+width, len(hours))] {
+			n += h
+		}
+		sums, most = append(sums, n), max(most, n)
+	}
+	out := make([]rune, len(sums))
+	for i, n := range sums {
+		if out[i] = '·'; n > 0 {
+			out[i] = bars[(n*len(bars)-1)/most]
+		}
+	}
+	return string(out)
 }
 
 // clipped shortens a long text on a terminal only: scripts get it whole.
@@ -116,9 +175,9 @@ func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 		s.noLetters(everything)
 		return nil
 	}
-	g := &grid{heads: []string{"ID", "DIED", "STATE", "TOOL", "REASON", "CODE", "TRIES", "RUN", "KEY", "ERROR"}}
+	g := &grid{heads: []string{"ID", "DIED", "STATE", "TOOL", "REASON", "CODE", "TRIES", "REPLAYED", "RUN", "KEY", "ERROR"}}
 	for _, l := range p.Letters {
-		g.add(s.short(l.ID), s.ago(l.DiedAt), string(l.State), l.Tool, l.Reason, l.Code, strconv.Itoa(l.Attempts), l.Run, l.Key, s.clipped(l.Message))
+		g.add(s.short(l.ID), s.ago(l.DiedAt), string(l.State), l.Tool, l.Reason, l.Code, strconv.Itoa(l.Attempts), replayedText(l.Generation), l.Run, l.Key, s.clipped(l.Message))
 	}
 	s.printGrid(g)
 	if len(p.Letters) < p.Total {
@@ -134,4 +193,12 @@ func (s *shell) printLetters(p deadletter.Page, everything bool) error {
 	}
 	s.next(next...)
 	return nil
+}
+
+// replayedText says how often a letter's call had been replayed when it died.
+func replayedText(generation int) string {
+	if generation == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d×", generation)
 }

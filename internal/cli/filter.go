@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,38 +21,47 @@ import (
 // what is listed, and of what a bulk operation acts on.
 type letterFilter struct {
 	deadletter.Filter
+	tools, reasons       []string
 	since, until, cursor string
 	all                  bool
 }
 
 func (f *letterFilter) flags(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.Tool, "tool", "", "tool, or a glob such as 'crm.*'")
-	fs.StringVar(&f.Reason, "reason", "", "why it is a dead letter: "+strings.Join(schemas.Reasons, ", "))
+	fs.StringSliceVar(&f.tools, "tool", nil, "tool, or a glob such as 'crm.*'; may be given several times")
+	fs.StringSliceVar(&f.reasons, "reason", nil, "why it is a dead letter, or several: "+strings.Join(schemas.Reasons, ", "))
 	fs.StringVar(&f.Code, "code", "", "error code")
+	fs.StringVar(&f.Class, "class", "", "class of the error: transient, permanent or unclassified")
 	fs.StringVar(&f.Run, "run", "", "run path, and everything below it")
 	fs.StringVar(&f.Call, "call", "", "call ID or its beginning")
 	fs.StringVar(&f.Key, "key", "", "idempotency key")
 	fs.StringVar(&f.Group, "group", "", "group, from tollgate dlq groups")
 	fs.StringVar(&f.Error, "error", "", "text within the error message")
+	fs.StringVar(&f.ErrorRE, "error-re", "", "regular expression for the error message")
+	fs.StringVar(&f.Attempts, "attempts", "", "attempts made: 3, or '>=3'")
+	fs.StringVar(&f.Replayed, "replayed", "", "yes, no, or how often: '>=2'")
 	fs.StringVar(&f.Replay, "replay", "", "the bulk replay in which it died again")
 	fs.StringVar(&f.State, "state", "", "active, replaying, resolved, discarded or all (default active)")
 	fs.StringVar(&f.since, "since", "", "died at or after: RFC 3339, or an age such as 2h or 3d")
 	fs.StringVar(&f.until, "until", "", "died before: RFC 3339, or an age")
 	complete(c, "reason", schemas.Reasons...)
+	complete(c, "class", "transient", "permanent", "unclassified")
+	complete(c, "replayed", "yes", "no")
 	complete(c, "state", "active", "replaying", "resolved", "discarded", "all")
 }
 
 // pageFlags are for lists.
 func (f *letterFilter) pageFlags(c *cobra.Command) {
 	c.Flags().IntVar(&f.Limit, "limit", 50, "most entries")
+	c.Flags().StringVar(&f.Sort, "sort", "", strings.Join(deadletter.SortKeys, ", ")+"; with - in front downwards (default -seq, the newest first)")
 	c.Flags().StringVar(&f.cursor, "cursor", "", "go on after the page that named this cursor")
 	c.Flags().BoolVar(&f.all, "all", false, "every page")
+	complete(c, "sort", deadletter.SortKeys...)
 }
 
 // read turns what was typed into a filter that is fixed in time.
 func (f *letterFilter) read(s *shell) error {
-	f.Tenant = s.tenant
+	f.Tenant, f.Tool, f.Reason = s.tenant, strings.Join(f.tools, ","), strings.Join(f.reasons, ",")
 	var err error
 	if f.Since, err = s.instant("--since", f.since); err != nil {
 		return err
@@ -75,8 +85,9 @@ func (f *letterFilter) read(s *shell) error {
 
 // empty reports whether the filter would take every active letter.
 func (f *letterFilter) empty() bool {
-	return f.Tool == "" && f.Reason == "" && f.Code == "" && f.Run == "" && f.Call == "" && f.Key == "" && f.Group == "" &&
-		f.Error == "" && f.Replay == "" && f.State == "" && f.since == "" && f.until == ""
+	rest := f.Filter
+	rest.Tenant, rest.Sort, rest.Limit, rest.Before, rest.After = "", "", 0, 0, 0
+	return rest == deadletter.Filter{} && len(f.tools) == 0 && len(f.reasons) == 0 && f.since == "" && f.until == ""
 }
 
 // names checks that what is acted on is named: by IDs or by a filter, and
@@ -155,4 +166,28 @@ func (s *shell) ids(args []string) ([]string, error) {
 		return nil, &fault{code: exitNotFound, what: "there are no IDs on standard input", try: "one ID a line"}
 	}
 	return out, nil
+}
+
+// frozen returns the IDs of the letters that match now, the oldest first. What dies
+// while they are read is not among them: they are read backwards.
+func (s *shell) frozen(ctx context.Context, f deadletter.Filter) ([]string, error) {
+	const part = 10000
+	f.Sort, f.Limit, f.Before = "", part, 0
+	f.State = cmpOr(f.State, string(schemas.LetterActive))
+	var ids []string
+	for {
+		set, err := ask[control.LetterIDs](ctx, s, control.VerbLetterIDs, f)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, set.IDs...)
+		if f.Before = set.Next; set.Next == 0 {
+			break
+		}
+	}
+	if len(ids) == 0 {
+		return nil, &fault{code: exitNotFound, what: "no dead letter matches", try: "tollgate dlq groups --state all"}
+	}
+	slices.Reverse(ids)
+	return ids, nil
 }

@@ -96,7 +96,7 @@ func (s *shell) root() *cobra.Command {
 	}
 	add(groupRun, s.devCommand(), s.serveCommand(), s.demoCommand(), s.configCommand())
 	add(groupCall, s.callCommand(), s.resultCommand(), s.cancelCommand())
-	add(groupOperate, s.statusCommand(), s.callsCommand(), s.runsCommand(), s.dlqCommand(), s.replaysCommand(), s.toolsCommand(),
+	add(groupOperate, s.statusCommand(), s.callsCommand(), s.runsCommand(), s.dlqCommand(), s.auditCommand(), s.replaysCommand(), s.toolsCommand(),
 		s.verifyCommand(), s.backupCommand(), s.benchCommand(), s.versionCommand())
 	c.AddCommand(exitCodesTopic())
 	return c

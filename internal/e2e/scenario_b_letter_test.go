@@ -58,8 +58,8 @@ func TestResolveHappenedStoresTheResultAndDispatchesNothing(t *testing.T) {
 		if a, e := w.Account("r"); a != 1 || e != 1 {
 			t.Errorf("charged %d and %d", a, e)
 		}
-		if got := w.Audits(); len(got) != 1 || got[0] != "resolve" {
-			t.Errorf("audit %v", got)
+		if got := w.Audit("resolve"); len(got) != 2 || !got[0].Allowed || got[1].Allowed || got[0].Before != "active" || got[0].After != "resolved by generation 1, done" || got[1].Before != got[0].After {
+			t.Errorf("audit %+v", got)
 		}
 		w.Verify()
 	})
@@ -148,7 +148,7 @@ func TestAMalformedLetterIsDiscardedAndRestored(t *testing.T) {
 		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 {
 			t.Errorf("replay: %+v", p)
 		}
-		if got := strings.Join(w.Audits(), " "); got != "discard restore" || s.N() != 0 {
+		if got := strings.Join(w.Audits(), " "); got != "resolve resolve discard discard restore" || s.N() != 0 { // what was refused is in it too
 			t.Errorf("audit %s, %d executed", got, s.N())
 		}
 		w.Verify()

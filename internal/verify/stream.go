@@ -73,8 +73,8 @@ func (v *verifier) owesResult(call string) bool {
 }
 
 func letterStored(ctx context.Context, v *verifier, r *dedupe.Record) (string, error) {
-	if r.Letter != schemas.LetterActive && v.expired(r.Settled) {
-		return "", nil // it was dealt with, and goes at the age at which results go
+	if r.Letter == schemas.LetterPurged || r.Letter != schemas.LetterActive && v.expired(r.Settled) {
+		return "", nil // it was dealt with, and goes at the age at which results go, or at once
 	}
 	m, err := last(ctx, v.letters, v.Subjects.Letter(r.Tenant, r.LetterReason, r.Tool, r.Call, r.Generation))
 	if err != nil {
