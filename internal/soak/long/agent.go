@@ -52,8 +52,10 @@ func newAgents(url string, world *demo.World, b *book, window time.Duration) (*a
 }
 
 // patience is how long after its deadline an accepted call may still be without an
-// outcome: the ack wait, twice, and the time that all the faults may take.
-const patience = 2 * time.Minute
+// outcome, or a letter undealt with: the ack wait, twice, and the time that the faults
+// may take. A nats-server that met a full disk may hang for two minutes before its
+// supervisor notices.
+const patience = 5 * time.Minute
 
 // run makes the calls of one run, deals with its letters, and holds what was seen
 // against what was charged.
