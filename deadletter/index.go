@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -56,12 +57,19 @@ func NewIndex(s *Store, l Standings) *Index {
 	return x
 }
 
+// many letters, read at once, leave a hundred megabytes of garbage behind, which is
+// given back to the system at once: nothing else here would collect it for minutes.
+const many = 10_000
+
 // Warm keeps the index near the present until ctx ends, so that nobody who looks has
 // to wait for all of it. What cannot be read now is told to failed and tried again.
 func (x *Index) Warm(ctx context.Context, every time.Duration, failed func(error)) {
 	for {
-		pause := every
+		pause, before := every, x.count()
 		_, err := x.letters(ctx)
+		if x.count() > before+many {
+			debug.FreeOSMemory()
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
