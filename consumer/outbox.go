@@ -98,7 +98,13 @@ func isConflict(err error) bool {
 
 // Result queues an outcome.
 func (o *Outbox) Result(number uint64, root string, out *schemas.Outcome) {
-	o.post.queue(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encodeOutcome(out), call: out.Call, note: dedupe.Publication{Result: number}})
+	o.result(number, root, out, number == 0)
+}
+
+// result queues an outcome; one that may be old is looked up before it goes out.
+func (o *Outbox) result(number uint64, root string, out *schemas.Outcome, old bool) {
+	o.post.queue(posting{subject: o.subjects.Result(out.Tenant, root, out.Call), body: encodeOutcome(out), call: out.Call, outcome: out.ID,
+		old: old, note: dedupe.Publication{Result: number}})
 }
 
 // Audit queues operator decisions.
@@ -181,7 +187,9 @@ func (o *Outbox) again(ctx context.Context, r *dedupe.Record) {
 func (o *Outbox) Owed(ctx context.Context) {
 	slots, results, audits := o.ledger.Owed()
 	for _, r := range results {
-		o.Result(r.Result, r.Root, r.Outcome)
+		if !o.post.has(dedupe.Publication{Result: r.Result}) {
+			o.result(r.Result, r.Root, r.Outcome, true)
+		}
 	}
 	o.Audit(audits)
 	for _, r := range slots {

@@ -19,32 +19,38 @@ type posting struct {
 	body    []byte
 	id      string // of the message, where a second copy would be one too many
 	call    string // of a result
+	outcome string // its ID
+	old     bool   // its call may have a newer one by now
 	note    dedupe.Publication
 }
 
 // poster publishes postings in the order they come, many at once, and tells the
 // ledger of each that the server has. One that fails is tried again, unless a newer
-// result of the same call has taken its place: a subject keeps only the last.
+// result of the same call has taken its place: a subject keeps only the last. What is
+// too much is dropped: the ledger still owes it, and is asked when there is room.
 type poster struct {
+	nc      *nats.Conn
 	js      jetstream.JetStream
 	ledger  Owing
 	log     zerolog.Logger
 	waiting chan posting
 	room    chan struct{} // one place for each that is on its way
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex                      // guards what follows
+	known  map[dedupe.Publication]struct{} // waiting, on its way or failed
 	onWay  map[*nats.Msg]posting
 	failed []posting
-	behind bool // the queue was full: look into the ledger
+	behind bool // something was dropped: look into the ledger
 }
 
 const (
-	postQueue = 8192
-	postsOut  = 512 // without an answer yet
+	postQueue = 8192 // waiting, and as many failed
+	postsOut  = 512  // without an answer yet
 )
 
 func newPoster(nc *nats.Conn, ledger Owing, log zerolog.Logger) (*poster, error) {
-	p := &poster{ledger: ledger, log: log, waiting: make(chan posting, postQueue), room: make(chan struct{}, postsOut), onWay: map[*nats.Msg]posting{}}
+	p := &poster{nc: nc, ledger: ledger, log: log, waiting: make(chan posting, postQueue), room: make(chan struct{}, postsOut),
+		known: map[dedupe.Publication]struct{}{}, onWay: map[*nats.Msg]posting{}}
 	var err error
 	p.js, err = jetstream.New(nc, jetstream.WithPublishAsyncTimeout(publishTimeout), jetstream.WithPublishAsyncMaxPending(2*postsOut),
 		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, _ *jetstream.PubAck) { p.stored(m) }),
@@ -52,21 +58,36 @@ func newPoster(nc *nats.Conn, ledger Owing, log zerolog.Logger) (*poster, error)
 	return p, err
 }
 
+// queue takes a posting, unless it is there already or there is no room.
 func (p *poster) queue(it posting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, there := p.known[it.note]; there {
+		return
+	}
 	select {
 	case p.waiting <- it:
+		if it.note != (dedupe.Publication{}) {
+			p.known[it.note] = struct{}{}
+		}
 	default:
-		p.mu.Lock()
 		p.behind = true
-		p.mu.Unlock()
 	}
 }
 
-// overran reports, once, that postings were dropped and that all others are out.
+// has reports whether a posting is waiting, on its way or to be tried again.
+func (p *poster) has(note dedupe.Publication) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, there := p.known[note]
+	return there
+}
+
+// overran reports, once, that postings were dropped and that there is room for them.
 func (p *poster) overran() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	was := p.behind && len(p.waiting) == 0 && len(p.failed) == 0
+	was := p.behind && len(p.waiting) == 0 && len(p.failed) < postQueue/2
 	p.behind = p.behind && !was
 	return was
 }
@@ -85,29 +106,34 @@ func (p *poster) run(ctx, flush context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	for flush.Err() == nil {
+	for flush.Err() == nil && !p.idle() {
 		select {
 		case it := <-p.waiting:
 			p.send(flush, it)
-			continue
-		default:
+		case <-again.C:
+			p.repeat(flush)
+		case <-time.After(10 * time.Millisecond):
 		}
-		if p.idle() {
-			return
-		}
-		sleep(flush, 10*time.Millisecond)
-		p.repeat(flush)
 	}
 }
 
-// idle reports whether nothing is on its way or waits for another try.
+// idle reports whether nothing waits, is on its way or is to be tried again.
 func (p *poster) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.onWay)+len(p.failed) == 0
+	return len(p.waiting)+len(p.onWay)+len(p.failed) == 0
 }
 
+// send publishes a posting. While the connection is away nothing is: the client would
+// keep a copy of every try, and a subscriber get them all.
 func (p *poster) send(ctx context.Context, it posting) {
+	for !p.nc.IsConnected() && ctx.Err() == nil {
+		sleep(ctx, 20*time.Millisecond)
+	}
+	if it.old && p.superseded(it) {
+		p.done(it)
+		return
+	}
 	select {
 	case p.room <- struct{}{}:
 	case <-ctx.Done():
@@ -120,7 +146,7 @@ func (p *poster) send(ctx context.Context, it posting) {
 	p.mu.Lock()
 	p.onWay[m] = it
 	p.mu.Unlock()
-	if _, err := p.js.PublishMsgAsync(m); err != nil {
+	if _, err := p.js.PublishMsgAsync(m, jetstream.WithRetryAttempts(0)); err != nil { // tried again here, where what is newer is known
 		p.failure(m, err)
 	}
 }
@@ -140,8 +166,20 @@ func (p *poster) take(m *nats.Msg) (posting, bool) {
 
 func (p *poster) stored(m *nats.Msg) {
 	if it, ok := p.take(m); ok {
-		p.ledger.Published(it.note)
+		p.done(it)
 	}
+}
+
+// done notes that a posting need not go out any more.
+func (p *poster) done(it posting) {
+	p.ledger.Published(it.note)
+	p.forget(it)
+}
+
+func (p *poster) forget(it posting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.known, it.note)
 }
 
 func (p *poster) failure(m *nats.Msg, err error) {
@@ -151,31 +189,44 @@ func (p *poster) failure(m *nats.Msg, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.failed = append(p.failed, it); len(p.failed) == 1 { // one line for each round
+	if len(p.failed) == 0 { // one line for each round
 		p.log.Warn().Err(err).Str("subject", it.subject).Msg("not published yet; it is tried again every second")
 	}
+	if len(p.failed) >= postQueue {
+		p.behind = true
+		delete(p.known, it.note)
+		return
+	}
+	it.old = true
+	p.failed = append(p.failed, it)
 }
 
 // repeat publishes what failed before.
 func (p *poster) repeat(ctx context.Context) {
+	if !p.nc.IsConnected() {
+		return
+	}
 	p.mu.Lock()
 	failed := p.failed
 	p.failed = nil
 	p.mu.Unlock()
 	for _, it := range failed {
-		if p.superseded(it) {
-			p.ledger.Published(it.note)
-			continue
-		}
 		p.send(ctx, it)
 	}
 }
 
-// superseded reports whether the call has a newer result.
+// superseded reports whether the call has a newer result. A repeated answer has no
+// number, and is told by its outcome.
 func (p *poster) superseded(it posting) bool {
 	if it.call == "" {
 		return false
 	}
 	r, err := p.ledger.Record(it.call)
-	return err == nil && r.Result != it.note.Result
+	switch {
+	case err != nil:
+		return false
+	case it.note.Result != 0:
+		return r.Result != it.note.Result
+	}
+	return r.Outcome == nil || r.Outcome.ID != it.outcome
 }

@@ -107,7 +107,7 @@ func describe(h schemas.Header, reason, tool string, o *schemas.Outcome, from sc
 }
 
 // boundedOutcome encodes an outcome in at most maxOutcome bytes: first the result
-// goes, then long messages, then all but the last attempts.
+// goes, then long messages, then as many of the first attempts as it takes.
 func boundedOutcome(o schemas.Outcome) (string, bool) {
 	encode := func() string {
 		b, err := json.Marshal(o)
@@ -126,9 +126,8 @@ func boundedOutcome(o schemas.Outcome) (string, bool) {
 		e.Message, e.LastFailure = clip(e.Message), nil
 		o.Error = &e
 	}
-	if s = encode(); len(s) > maxOutcome && len(o.Attempts) > 8 {
-		o.Attempts = o.Attempts[len(o.Attempts)-8:]
-		s = encode()
+	for s = encode(); len(s) > maxOutcome && len(o.Attempts) > 0; s = encode() {
+		o.Attempts = o.Attempts[(len(o.Attempts)+1)/2:] // the last are worth the most
 	}
 	return s, true
 }

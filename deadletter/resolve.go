@@ -29,11 +29,18 @@ type ResolveOptions struct {
 	Why     string          `json:"why,omitempty"`
 }
 
+// maxResolved bounds a result that an operator gives: it is in the outcome twice, as
+// text and as it is, and JSON may write a byte as six.
+const maxResolved = 96 << 10
+
 // Resolve settles an unknown outcome by hand. "happened" opens a generation that
 // dispatches nothing and succeeds with the given result.
 func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions) error {
 	if opt.Result != nil && !json.Valid(opt.Result) {
 		return &Refused{ID: id, Why: "the result is not JSON"}
+	}
+	if len(opt.Result) > maxResolved {
+		return &Refused{ID: id, Why: fmt.Sprintf("the result has %d bytes, at most %d", len(opt.Result), maxResolved), Try: "store it elsewhere, and give where it is"}
 	}
 	d := decision{id: id, action: "resolve", by: opt.By, why: opt.Why, detail: string(opt.Verdict)}
 	return o.change(ctx, d, func(r *dedupe.Record, now time.Time) (bool, error) {

@@ -143,7 +143,7 @@ func (d *Dispatcher) attempt(ctx context.Context, c *call, a *admission, p *perm
 	if v.OK() && t.Result != nil {
 		v = checkResult(t, v)
 	}
-	v = fitOutcome(v, d.cfg.MaxOutcome)
+	v = fitOutcome(v, d.cfg.MaxOutcome-history(r.Attempts))
 	cause := context.Cause(ctx)
 	v = explain(v, cause)
 	p.report(breakerResult(v, cause))
@@ -234,6 +234,16 @@ func fitOutcome(v classify.Verdict, limit int) classify.Verdict {
 		fmt.Sprintf("the result takes %d bytes as an outcome, more than the %d that can be published (SHA-256 %x)", len(text)+len(doc), limit, sha256.Sum256(append(text, doc...))))
 }
 
+// history is how much of an outcome's room the attempts may take from the result,
+// beyond what the reserve has for them.
+func history(attempts []schemas.Attempt) int {
+	n := 0
+	for _, a := range attempts {
+		n += 256 + 6*(len(a.Code)+len(a.Message)+len(a.StopReason)+len(a.Decision)+len(a.Trace)) // every byte written as six
+	}
+	return max(0, n+6*clipped-schemas.BodyReserve/2) // the last has no message yet
+}
+
 // contentBytes is what the blocks take, with what JSON puts around each.
 func contentBytes(blocks []schemas.Content) (n int) {
 	for _, c := range blocks {
@@ -273,7 +283,7 @@ func (d *Dispatcher) reconcile(ctx context.Context, r *dedupe.Record, q *schemas
 	in.Tool, in.Arguments = hook.Name, args
 	ctx, stop := context.WithTimeoutCause(ctx, r.Terms.Timeout, ErrTimeout)
 	defer stop()
-	return fitOutcome(happened(d.execute(ctx, hook, in)), d.cfg.MaxOutcome)
+	return fitOutcome(happened(d.execute(ctx, hook, in)), d.cfg.MaxOutcome-history(r.Attempts))
 }
 
 // happened turns the hook's answer into a verdict on the call itself.

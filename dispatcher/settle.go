@@ -186,11 +186,12 @@ func describe(dec gate.Decision) string {
 	return s + ": " + dec.Why
 }
 
-// clip bounds a message that is kept with every attempt.
+// clipped is how long a message that is kept with every attempt may be.
+const clipped = 512
+
 func clip(s string) string {
-	const most = 512
-	if len(s) > most {
-		return s[:most] + "…"
+	if len(s) > clipped {
+		return s[:clipped] + "…"
 	}
 	return s
 }

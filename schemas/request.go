@@ -15,6 +15,9 @@ const Version = 1
 // adds its own, is always storable: the server refuses more than 64 KiB.
 const MaxHeaderBytes = 16 << 10
 
+// maxTrace bounds the trace context, which every attempt keeps. The W3C's is 55 long.
+const maxTrace = 128
+
 // BodyReserve is how far below the server's max_payload a body must stay.
 const BodyReserve = 64 << 10
 
@@ -126,8 +129,8 @@ func ParseRequest(lane Lane, tenant, tool string, h Header, body []byte, d Defau
 	if len(r.ToolCallID) > 256 || !utf8.ValidString(r.ToolCallID) {
 		p.fail(HeaderToolCallID, "want at most 256 bytes of UTF-8")
 	}
-	if trace := p.optional(HeaderTraceParent); !utf8.ValidString(trace) {
-		p.fail(HeaderTraceParent, "want a W3C trace context")
+	if trace := p.optional(HeaderTraceParent); len(trace) > maxTrace || strings.Trim(trace, "0123456789abcdefABCDEF-") != "" {
+		p.fail(HeaderTraceParent, "want a W3C trace context, at most %d of hexadecimal digits and dashes", maxTrace)
 	}
 	if p.err != nil {
 		return r, p.err

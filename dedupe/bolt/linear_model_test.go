@@ -29,6 +29,12 @@ type (
 	repeated struct{ outcome string }
 )
 
+// They are called through a type parameter.
+var (
+	_ = keyState.next
+	_ = accounts.next
+)
+
 func (s keyState) next(in any) (keyState, bool) {
 	fresh := s == keyState{}
 	switch op := in.(type) {

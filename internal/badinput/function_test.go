@@ -3,6 +3,7 @@ package badinput
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"runtime"
 	"strings"
@@ -22,7 +23,11 @@ func badFunctions(t *testing.T, b *table) {
 	}{
 		{"a panic", func(context.Context) (any, error) { panic("no") }, "outcome unknown_outcome: PANIC"},
 		{"a panic with nil", func(context.Context) (any, error) { panic(nil) }, "outcome unknown_outcome: PANIC"},
-		{"a write to a nil map", func(context.Context) (any, error) { var m map[string]int; m["x"] = 1; return m, nil }, "outcome unknown_outcome: PANIC"},
+		{"a write to a nil map", func(context.Context) (any, error) {
+			var m map[string]int
+			maps.Copy(m, map[string]int{"x": 1})
+			return m, nil
+		}, "outcome unknown_outcome: PANIC"},
 		{"the end of its goroutine", func(context.Context) (any, error) { runtime.Goexit(); return nil, nil }, "outcome unknown_outcome"},
 		{"nil", func(context.Context) (any, error) { return nil, nil }, "outcome succeeded"},
 		{"a channel", func(context.Context) (any, error) { return make(chan int), nil }, "outcome failed: INVALID_RESULT"},

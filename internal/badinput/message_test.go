@@ -101,6 +101,7 @@ func headers() []spoilt {
 		{"a policy that does not exist", set(schemas.HeaderPolicy, "unlimited"), malformed + schemas.HeaderPolicy},
 		bad("a tool call ID that is not UTF-8", schemas.HeaderToolCallID, "\xff"),
 		bad("a traceparent that is not UTF-8", schemas.HeaderTraceParent, "\xff"),
+		bad("a traceparent of 11,000 characters that take six bytes each", schemas.HeaderTraceParent, strings.Repeat("<", 11_000)),
 		{"20,000 bytes of headers", set("X-Big", strings.Repeat("x", 20_000)), malformed + "headers"},
 		{"100,000 bytes of headers", set("X-Big", strings.Repeat("x", 100_000)), "refused by the server"},
 	}

@@ -44,7 +44,6 @@ type seen struct {
 // stage is what the tools of a story do and what they see. Executions are counted
 // by tool and call: the n-th one plays the n-th step, the last step is repeated.
 type stage struct {
-	t        *testing.T
 	f        *fault
 	steps    map[string][]step // by tool
 	replayed bool              // the n-th generation plays the n-th step
