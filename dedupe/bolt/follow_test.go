@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,23 +20,36 @@ import (
 // answered, and of those that expire; and Standing says what Record says.
 func TestFollowersHearOfEveryChangedRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fail := false
+		var fail atomic.Bool
 		l := open(t, filepath.Join(t.TempDir(), "ledger.db"), bolt.Options{Retention: time.Hour, Create: true, Commit: func(commit func() error) error {
 			err := commit()
-			if fail {
+			if fail.Load() {
 				return errors.Join(err, errors.New("it was made, and looks failed"))
 			}
 			return err
 		}})
 		defer l.Close()
+		var mu sync.Mutex // guards what follows: the writer commits by itself, too
 		var heard []string
 		all := 0
 		l.Follow(func(calls []string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if calls == nil {
 				all++
 			}
 			heard = append(heard, calls...)
 		})
+		forget := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = nil
+		}
+		was := func() ([]string, int) {
+			mu.Lock()
+			defer mu.Unlock()
+			return heard, all
+		}
 		set := func(call string, state dedupe.State, letter schemas.LetterState) error {
 			_, err := l.Update(context.Background(), dedupe.Ref{Tenant: "t", Root: "r", Call: call}, func(dedupe.View) dedupe.Change {
 				return dedupe.Change{Record: &dedupe.Record{Call: call, Tenant: "t", Run: "r", Root: "r", Lane: schemas.Calls, State: state, Letter: letter, Note: "why", Generation: 2, Settled: time.Now()}}
@@ -46,12 +61,12 @@ func TestFollowersHearOfEveryChangedRecord(t *testing.T) {
 			state  dedupe.State
 			letter schemas.LetterState
 		}{{"a", dedupe.Dead, schemas.LetterActive}, {"b", dedupe.Waiting, ""}, {"a", dedupe.Dead, schemas.LetterDiscarded}, {"c", dedupe.InFlight, ""}} {
-			heard = nil
+			forget()
 			if err := set(c.call, c.state, c.letter); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(heard, []string{c.call}) {
-				t.Errorf("%s changed and %v was heard", c.call, heard)
+			if calls, _ := was(); !slices.Equal(calls, []string{c.call}) {
+				t.Errorf("%s changed and %v was heard", c.call, calls)
 			}
 			s, err := l.Standing(c.call)
 			r, _ := l.Record(c.call)
@@ -62,21 +77,22 @@ func TestFollowersHearOfEveryChangedRecord(t *testing.T) {
 		if _, err := l.Standing("nobody"); !errors.Is(err, dedupe.ErrNotFound) {
 			t.Errorf("nobody: %v", err)
 		}
-		fail = true
+		fail.Store(true)
 		if err := set("d", dedupe.Dead, schemas.LetterActive); !errors.Is(err, dedupe.ErrUnavailable) {
 			t.Fatalf("the commit did not look failed: %v", err)
 		}
-		fail = false
-		if err := set("e", dedupe.Dead, ""); err != nil || all != 1 {
-			t.Errorf("after a commit of unknown end %d times everything was doubtful, want 1 (%v)", all, err)
+		fail.Store(false)
+		err := set("e", dedupe.Dead, "")
+		if _, n := was(); err != nil || n != 1 {
+			t.Errorf("after a commit of unknown end %d times everything was doubtful, want 1 (%v)", n, err)
 		}
 		if _, err := l.Standing("d"); err != nil {
 			t.Errorf("what the failed commit has made: %v", err)
 		}
-		heard = nil
+		forget()
 		time.Sleep(time.Hour + 5*time.Second)
-		if !slices.Contains(heard, "a") {
-			t.Errorf("a discarded letter's record expired, and %v was heard", heard)
+		if calls, _ := was(); !slices.Contains(calls, "a") {
+			t.Errorf("a discarded letter's record expired, and %v was heard", calls)
 		}
 	})
 }
