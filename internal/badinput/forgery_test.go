@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"tollgate/control"
+	"tollgate/deadletter"
 	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 )
@@ -37,7 +38,7 @@ func wrongNames(p *place, b *table) {
 		m := worldtest.Msg{Tool: tool, Run: "names", Key: dashed(c.name)}
 		n := m.Build()
 		n.Subject = c.subject
-		letters, ran := len(p.LettersOf("")), p.good.N()
+		letters, ran := p.Letters(deadletter.Filter{}).Total, p.good.N()
 		if err := p.publish(n); err != nil {
 			p.T.Fatalf("%s: %v", c.name, err)
 		}
@@ -69,7 +70,7 @@ func forgedHeaders(p *place, b *table) {
 		if err := p.publish(m.Build()); err != nil {
 			where = "refused by the server: " + err.Error()
 		} else {
-			where = p.ending(m, len(p.LettersOf("")))
+			where = p.ending(m, p.Letters(deadletter.Filter{}).Total)
 		}
 		if n := p.good.N() - ran; n > 1 || n == 1 != strings.HasPrefix(where, "outcome succeeded") {
 			p.T.Errorf("%s: the tool ran %d times, and it ended in %s", c.name, n, where)

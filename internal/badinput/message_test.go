@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"tollgate/deadletter"
 	"tollgate/internal/worldtest"
 	"tollgate/schemas"
 )
@@ -119,7 +120,7 @@ func badMessages(t *testing.T, b *table) {
 			n.Header.Set(schemas.HeaderRun, m.Run)
 		}
 		c.spoil(n)
-		letters, ran := len(p.LettersOf("")), p.good.N()
+		letters, ran := p.Letters(deadletter.Filter{}).Total, p.good.N()
 		where := ""
 		if err := p.publish(n); err != nil {
 			where = "refused by the server: " + err.Error()

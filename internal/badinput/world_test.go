@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"tollgate/control"
+	"tollgate/deadletter"
 	"tollgate/dispatcher"
 	"tollgate/internal/worldtest"
 	"tollgate/schemas"
@@ -71,8 +72,9 @@ func (p *place) ending(m worldtest.Msg, letters int) string {
 		} else if refusal := p.RefusalOf(m); refusal != nil {
 			where = "refused: " + code(refusal)
 		}
-		if all := p.LettersOf(""); len(all) > letters { // stored before the refusal is
-			where = fmt.Sprintf("dead letter %s: %s: %s", all[0].Reason, all[0].Code, all[0].Message)
+		if page := p.Letters(deadletter.Filter{}); page.Total > letters { // stored before the refusal is
+			l := page.Letters[0]
+			where = fmt.Sprintf("dead letter %s: %s: %s", l.Reason, l.Code, l.Message)
 		}
 		return where != ""
 	})

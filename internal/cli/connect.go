@@ -17,6 +17,8 @@ func (s *shell) serverName() string {
 
 // connect opens the connection the first time a command needs it.
 func (s *shell) connect() (*nats.Conn, error) {
+	s.dialing.Lock() // a bulk operation asks from several goroutines
+	defer s.dialing.Unlock()
 	if s.nc != nil {
 		return s.nc, nil
 	}

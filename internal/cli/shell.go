@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,6 +30,7 @@ type shell struct {
 	access                 access
 	timeout                time.Duration
 
+	dialing  sync.Mutex // guards nc
 	nc       *nats.Conn
 	subjects schemas.Subjects
 }
