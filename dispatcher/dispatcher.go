@@ -157,14 +157,15 @@ func (d *Dispatcher) act(ctx context.Context, r *dedupe.Record, receipt dedupe.R
 	if r.State.Terminal() {
 		s.Outcome = r.Outcome
 	}
+	if r.Slot != 0 && !d.PublishSlot(ctx, r) {
+		s.Ack, s.Delay = false, time.Second
+	}
+	// After the letter: whoever hears of a failure finds its letter.
 	if receipt.Result != 0 {
 		d.cfg.Publisher.Result(receipt.Result, r.Root, r.Outcome)
 	}
 	if len(receipt.Audit) > 0 {
 		d.cfg.Publisher.Audit(receipt.Audit)
-	}
-	if r.Slot != 0 && !d.PublishSlot(ctx, r) {
-		s.Ack, s.Delay = false, time.Second
 	}
 	if s.Outcome != nil {
 		d.waiters.tell(s.Outcome)
