@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -157,8 +158,14 @@ func (o *Outbox) retry(ctx context.Context) {
 			again = append(again, r)
 		}
 		o.mu.Unlock()
+		var failed error // one line for each round
 		for _, r := range again {
-			o.again(ctx, r)
+			if err := o.again(ctx, r); err != nil && failed == nil {
+				failed = fmt.Errorf("%s of call %s: %w", r.Slot, r.Call, err)
+			}
+		}
+		if failed != nil && ctx.Err() == nil {
+			o.log.Warn().Err(failed).Int("tried", len(again)).Msg("what records owe is still not stored; it is tried again every second")
 		}
 		if o.post.overran() || read != known {
 			o.Owed(ctx)
@@ -169,17 +176,19 @@ func (o *Outbox) retry(ctx context.Context) {
 
 // again publishes a slot that failed, if it is still what the record owes: an old
 // schedule must never replace a newer one.
-func (o *Outbox) again(ctx context.Context, r *dedupe.Record) {
+func (o *Outbox) again(ctx context.Context, r *dedupe.Record) error {
 	now, err := o.ledger.Record(r.Call)
 	if err == nil && now.Slot == r.Slot && now.Token == r.Token && now.Generation == r.Generation {
-		if err := o.Slot(ctx, now); err == nil {
-			o.ledger.Published(dedupe.Publication{Call: r.Call, Token: r.Token, Generation: r.Generation, Slot: r.Slot})
+		if err := o.Slot(ctx, now); err != nil {
+			return err
 		}
-		return
+		o.ledger.Published(dedupe.Publication{Call: r.Call, Token: r.Token, Generation: r.Generation, Slot: r.Slot})
+		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.failed, r.Call)
+	return nil
 }
 
 // Owed publishes everything the ledger says is unpublished: after a start, and
@@ -196,7 +205,9 @@ func (o *Outbox) Owed(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		o.again(ctx, r)
+		if err := o.again(ctx, r); err != nil { // retry says why, every second
+			o.log.Debug().Err(err).Str("call", r.Call).Msg("not stored yet")
+		}
 	}
 }
 
