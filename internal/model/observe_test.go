@@ -188,7 +188,7 @@ func (g *game) audited() {
 		if err := json.Unmarshal(raw.Data, &a); err != nil {
 			g.wrong("audit: %v", err)
 		}
-		if g.concerns(a.Target) && !seen[a.Number] {
+		if a.Allowed && g.concerns(a.Target) && !seen[a.Number] { // what was refused is audited, and changes nothing
 			seen[a.Number] = true
 			got[a.Action]++
 		}
