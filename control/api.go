@@ -65,6 +65,7 @@ const (
 // with a letter that is carried as it is stored.
 const (
 	HeaderBy      = "Tollgate-By"
+	HeaderRole    = "Tollgate-Role" // what whoever asks may do; absent: all that the server's permissions let through
 	HeaderSubject = "Tollgate-Subject"
 	HeaderWhy     = "Tollgate-Why"
 )

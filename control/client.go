@@ -21,6 +21,7 @@ type Client struct {
 	NATS     *nats.Conn
 	Subjects schemas.Subjects
 	By       string // who the audit says it was
+	Role     Role   // what they may do; "": whatever the connection may
 }
 
 // Failure is a failed answer.
@@ -66,6 +67,9 @@ func (c *Client) Send(ctx context.Context, verb string, h nats.Header, body []by
 
 func (c *Client) send(ctx context.Context, m *nats.Msg) (*nats.Msg, error) {
 	m.Header[HeaderBy] = []string{c.By}
+	if c.Role != "" {
+		m.Header[HeaderRole] = []string{string(c.Role)}
+	}
 	a, err := c.NATS.RequestMsgWithContext(ctx, m)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/rs/zerolog"
 
+	"tollgate/console"
 	"tollgate/consumer"
 	"tollgate/deadletter"
 	"tollgate/dedupe/bolt"
@@ -67,6 +68,7 @@ type App struct {
 	replays   *replays.Runner
 	metrics   *metrics.Metrics
 	http      *web.Listener // nil: nobody asked for one
+	console   *console.Console
 
 	stop      context.CancelCauseFunc
 	answering chan struct{} // closed when the control services answer

@@ -46,6 +46,9 @@ func (a *App) assemble(ctx context.Context) error {
 		return err
 	}
 	a.newMetrics()
+	if err := a.openConsole(); err != nil {
+		return err
+	}
 	if err := a.openLedger(ctx); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"tollgate/console"
 	"tollgate/internal/metrics"
 	"tollgate/internal/web"
 )
@@ -20,6 +21,20 @@ func (a *App) openHTTP() error {
 	return err
 }
 
+// openConsole makes the operators' pages.
+func (a *App) openConsole() (err error) {
+	a.console, err = console.New(console.Config{NATS: a.nc, Subjects: a.subjects, Version: a.opts.Version, Log: a.opts.Log})
+	return err
+}
+
+// ConsoleLink is an address that signs one browser in once; "" without a listener.
+func (a *App) ConsoleLink(u console.User) string {
+	if a.http == nil {
+		return ""
+	}
+	return a.http.URL() + a.console.Link(u)
+}
+
 // serveHTTP serves operators until ctx ends.
 func (a *App) serveHTTP(ctx context.Context) error { return a.http.Serve(ctx, a.Handler()) }
 
@@ -29,6 +44,7 @@ func (a *App) Handler() http.Handler {
 	mux.HandleFunc("GET /livez", web.Health)
 	mux.HandleFunc("GET /readyz", web.Ready(a.Missing))
 	mux.Handle("GET /metrics", a.metrics.Handler())
+	mux.Handle("/", a.console.Handler())
 	return mux
 }
 

@@ -38,6 +38,8 @@ var mayImport = map[string][]string{
 	"replays":    with(core, "deadletter"),
 	"control":    with(core, "deadletter", "replays", "tools", "tools/schema"),
 
+	"console": with(core, "control", "deadletter", "replays"),
+
 	"client": {"schemas", "dedupe"},
 
 	"internal/config":   with(core, "tools", "tools/schema", "tools/http", "tools/exec", "tools/function", "internal/web"), // it makes the executors; tools/nats comes as a function
@@ -81,7 +83,7 @@ var assembly = []string{"cmd/tollgate", "internal/cli", "internal/app", "interna
 
 // edges may see nats.go; everybody else speaks of deliveries and settlements.
 var edges = []string{
-	"cmd/tollgate", "consumer", "control", "deadletter", "tools/nats", "client", "client/tollgatetest", "examples/agent-go",
+	"cmd/tollgate", "consumer", "control", "console", "deadletter", "tools/nats", "client", "client/tollgatetest", "examples/agent-go",
 	"internal/embedded", "internal/owner", "internal/verify", "internal/bench", "internal/demo",
 	"internal/natstest", "internal/cli", "internal/app", "internal/soak", "internal/soak/long", "internal/worldtest",
 }

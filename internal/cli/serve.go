@@ -14,6 +14,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"tollgate/console"
+	"tollgate/control"
 	"tollgate/internal/app"
 	"tollgate/internal/config"
 )
@@ -76,6 +78,9 @@ func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 	s.say("server   %s", a.ClientURL())
 	if url := a.HTTPURL(); url != "" {
 		s.say("metrics  %s/metrics, and /livez, /readyz", url)
+		if v.command == "dev" {
+			s.say("console  %s (signs one browser in, once)", a.ConsoleLink(console.User{Name: operator(), Role: control.Admin}))
+		}
 	}
 	s.say("ready in %s, serving %s", brief(time.Since(began)), count(len(o.Config.Tools), "tool"))
 	if err := announce(v.urlFile, a.ClientURL()); err != nil {

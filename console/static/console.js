@@ -1,0 +1,55 @@
+// What the pages can do without, and do better with: live numbers, a note that a list
+// has grown, and buttons that copy. No page needs it.
+//
+// A live page fetches itself again every few seconds. An element with data-live=NAME
+// takes the new content of the element of that name. Rows (data-row) are never moved:
+// a list that has new ones says how many, and shows them when asked.
+(() => {
+  "use strict";
+  const every = 5000;
+  const footer = document.querySelector("footer .live");
+  const live = document.querySelector("[data-live], [data-row]");
+  if (!live || !footer) return;
+
+  let paused = false;
+  const button = document.createElement("button");
+  button.className = "quiet";
+  const label = () => { button.textContent = paused ? "Resume live updates" : "Pause live updates"; };
+  button.addEventListener("click", () => { paused = !paused; label(); });
+  label();
+  footer.append(button);
+  footer.hidden = false;
+
+  const busy = () => paused || document.hidden || document.querySelector("main dialog[open], main input:checked[data-select]");
+
+  const rows = (doc) => [...doc.querySelectorAll("[data-row]")].map((r) => r.dataset.row);
+
+  function pill(fresh) {
+    let link = document.querySelector(".pill");
+    if (!link) {
+      link = document.createElement("a");
+      link.className = "pill chip";
+      link.href = location.href;
+      link.setAttribute("role", "status");
+      document.querySelector(".scroll")?.before(link);
+    }
+    link.textContent = `${fresh} new, show`;
+  }
+
+  async function look() {
+    if (busy()) return;
+    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!answer.ok || answer.redirected) return;
+    const doc = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (busy()) return;
+    for (const old of document.querySelectorAll("[data-live]")) {
+      const now = doc.querySelector(`[data-live="${CSS.escape(old.dataset.live)}"]`);
+      if (now && now.innerHTML !== old.innerHTML && !old.contains(document.activeElement)) old.innerHTML = now.innerHTML;
+    }
+    const known = new Set(rows(document));
+    const fresh = rows(doc).filter((r) => !known.has(r)).length;
+    if (fresh > 0) pill(fresh);
+  }
+
+  setInterval(() => look().catch(() => { footer.dataset.lost = "yes"; }), every);
+})();
