@@ -78,6 +78,7 @@ func (l *Ledger) transact(f func(*bbolt.Tx) error) error {
 	if err := f(tx); err != nil {
 		return err
 	}
+	l.makeRoom(tx)
 	commit := tx.Commit
 	if around := l.options.Commit; around != nil {
 		commit = func() error { return around(tx.Commit) }

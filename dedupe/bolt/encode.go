@@ -231,6 +231,8 @@ func (w *writer) letter(r *dedupe.Record) {
 	w.text("note", r.Note)
 	w.text("replay_by", r.ReplayBy)
 	w.text("replay", r.Replay)
+	w.text("edited_to", r.EditedTo)
+	w.text("edited_from", r.EditedFrom)
 	w.truth("body_lost", r.BodyLost)
 }
 

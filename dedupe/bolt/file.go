@@ -104,10 +104,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// openFile opens the file under its lock. bbolt panics on some damaged files; the
-// panic becomes an error and the lock is released.
-func openFile(path string, o Options) (db *bbolt.DB, err error) {
-	var file *os.File
+// openFile opens the file under its lock; it is bbolt's to close. bbolt panics on some
+// damaged files; the panic becomes an error and the lock is released.
+func openFile(path string, o Options) (db *bbolt.DB, file *os.File, err error) {
 	opened := false
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -138,11 +137,11 @@ func openFile(path string, o Options) (db *bbolt.DB, err error) {
 		},
 	})
 	if err != nil {
-		return nil, openError(path, o, err)
+		return nil, file, openError(path, o, err) // file, for what is deferred
 	}
 	db.AllocSize = grow
 	opened = true
-	return db, nil
+	return db, file, nil
 }
 
 func openError(path string, o Options, err error) error {

@@ -96,7 +96,7 @@ func Compact(dst, src string) error {
 	if err := ensure(src, o); err != nil {
 		return err
 	}
-	db, err := openFile(src, o)
+	db, _, err := openFile(src, o)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ type Ledger struct {
 	options Options
 	path    string
 	db      *bbolt.DB
+	file    *os.File // of db, which closes it
 	id      string
 	epoch   uint64
 	horizon time.Time
@@ -32,6 +34,7 @@ type Ledger struct {
 	// The writer's own.
 	codec     *codec
 	sweep     sweep
+	room      int64     // where the part of the file ends that has been written once
 	forgotten time.Time // when pages of the file were last forgotten
 	stale     bool      // a failed commit may be in the file: read it again before the next
 	unsynced  bool      // there are commits since the last sync; written under mu
@@ -46,11 +49,11 @@ func Open(path string, o Options) (*Ledger, error) {
 	if err := ensure(path, o); err != nil {
 		return nil, err
 	}
-	db, err := openFile(path, o)
+	db, file, err := openFile(path, o)
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{options: o, path: path, db: db, codec: newCodec(),
+	l := &Ledger{options: o, path: path, db: db, file: file, codec: newCodec(),
 		ops: make(chan *op), stop: make(chan struct{}), done: make(chan struct{}), merged: make(chan struct{})}
 	close(l.merged)
 	if err := l.guard(l.start); err != nil {

@@ -98,10 +98,11 @@ func owes(r *dedupe.Record, p dedupe.Publication) bool {
 	return p.Slot != 0 && r.Slot == p.Slot && r.Token == p.Token && r.Generation == p.Generation
 }
 
-// paid returns the record without its slot. A published letter carries the request.
+// paid returns the record without its slot. A published letter carries the request, and
+// an edited call is in its stream.
 func paid(r *dedupe.Record) *dedupe.Record {
 	c := r.Clone()
-	if c.Slot == dedupe.SlotLetter {
+	if c.Slot == dedupe.SlotLetter || c.Slot == dedupe.SlotEdit {
 		c.Request = nil
 	}
 	c.Slot = 0
