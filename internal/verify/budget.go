@@ -23,8 +23,8 @@ const budgetPasses = 3
 // recorded is what the records of one run path say was charged to it.
 type recorded struct {
 	attempts, effects int
-	trimmed           bool      // a history is at its bound: there were more
-	settled           time.Time // the last record; zero: one is live
+	trimmed           bool      // there were more: a history is at its bound, or an account before this one paid
+	used              time.Time // when the path was last used; zero: a call is live
 }
 
 // budgets checks every account against its limit, its children, and the records.
@@ -64,7 +64,7 @@ func (v *verifier) addUp(ctx context.Context, limits, sums *control.Check, only 
 	if err != nil {
 		return nil, err
 	}
-	own, err := v.recorded(ctx)
+	own, err := v.recorded(ctx, before)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (v *verifier) addUp(ctx context.Context, limits, sums *control.Check, only 
 		} else if !only[key] {
 			return ctx.Err() == nil
 		}
-		if before[key] != spent(run) {
+		if before[key].spent != spent(run) {
 			doubtful[key] = nil // it moves
 		} else if faults := v.unlike(run, own[key]); len(faults) > 0 {
 			doubtful[key] = faults
@@ -96,15 +96,27 @@ func (v *verifier) addUp(ctx context.Context, limits, sums *control.Check, only 
 	return doubtful, err
 }
 
-// forgotten reports whether the account of these records may be gone. A record is kept
-// for a retention from what became of its letter, the account from its last use.
+// forgotten reports whether the accounts of these records may be gone. A record is kept
+// for a retention from what became of its letter, the accounts from their last use.
 func (v *verifier) forgotten(own map[string]recorded) bool {
 	for _, sum := range own {
-		if sum.settled.IsZero() || !v.expired(sum.settled) {
+		if sum.used.IsZero() || !v.expired(sum.used) {
 			return false
 		}
 	}
 	return true
+}
+
+// lastUse is when the run that paid for an attempt was last used for its generation.
+// An earlier generation is no use of a run any more: another may be paying by now.
+func lastUse(r *dedupe.Record, a schemas.Attempt) time.Time {
+	switch {
+	case a.Generation == r.Generation:
+		return r.Settled
+	case a.Ended.IsZero():
+		return a.Started
+	}
+	return a.Ended
 }
 
 func runKey(tenant, root string) string { return tenant + "/" + root }
@@ -120,10 +132,16 @@ func spent(run *budget.Run) string {
 	return b.String()
 }
 
-func (v *verifier) spending() (map[string]string, error) {
-	all := map[string]string{}
+// account is a run as it was at a first look.
+type account struct {
+	spent   string
+	started time.Time
+}
+
+func (v *verifier) spending() (map[string]account, error) {
+	all := map[string]account{}
 	err := v.Ledger.Runs(func(run *budget.Run) bool {
-		all[runKey(run.Tenant, run.Root)] = spent(run)
+		all[runKey(run.Tenant, run.Root)] = account{spent(run), run.Started}
 		return true
 	})
 	return all, err
@@ -131,8 +149,9 @@ func (v *verifier) spending() (map[string]string, error) {
 
 // recorded adds up the attempts of all records by run and by the path that paid for
 // them. A live record may settle while the walk is on its way and come a second
-// time: once counts.
-func (v *verifier) recorded(ctx context.Context) (map[string]map[string]recorded, error) {
+// time: once counts. What is older than the run was paid by one of the same name that
+// is forgotten, and does not count.
+func (v *verifier) recorded(ctx context.Context, runs map[string]account) (map[string]map[string]recorded, error) {
 	own, live := map[string]map[string]recorded{}, map[string]bool{}
 	err := v.Ledger.Records(0, func(seq uint64, r *dedupe.Record) bool {
 		if seq == math.MaxUint64 {
@@ -146,16 +165,7 @@ func (v *verifier) recorded(ctx context.Context) (map[string]map[string]recorded
 			if own[key] == nil {
 				own[key] = map[string]recorded{}
 			}
-			sum := own[key][path]
-			if sum.attempts == 0 || !sum.settled.IsZero() && (r.Settled.IsZero() || r.Settled.After(sum.settled)) {
-				sum.settled = r.Settled
-			}
-			sum.attempts++
-			if write && !a.Reconcile && a.Phase != classify.NotSent.String() {
-				sum.effects++
-			}
-			sum.trimmed = sum.trimmed || len(r.Attempts) >= dedupe.MaxAttemptsKept
-			own[key][path] = sum
+			own[key][path] = own[key][path].with(r, a, write, v.past(lastUse(r, a), runs[key].started))
 		}
 		return ctx.Err() == nil
 	})
@@ -163,6 +173,27 @@ func (v *verifier) recorded(ctx context.Context) (map[string]map[string]recorded
 		err = ctx.Err()
 	}
 	return own, err
+}
+
+// past reports whether an account that was used last at an instant was one before that
+// of a run which started later: a run is never forgotten sooner than a retention.
+func (v *verifier) past(used, started time.Time) bool {
+	return !used.IsZero() && v.expired(used) && used.Before(started)
+}
+
+// with adds one attempt; of one that is past it is only known that there was one.
+func (sum recorded) with(r *dedupe.Record, a schemas.Attempt, write, past bool) recorded {
+	if used := lastUse(r, a); sum == (recorded{}) || !sum.used.IsZero() && (used.IsZero() || used.After(sum.used)) {
+		sum.used = used
+	}
+	if sum.trimmed = sum.trimmed || past || len(r.Attempts) >= dedupe.MaxAttemptsKept; past {
+		return sum
+	}
+	sum.attempts++
+	if write && !a.Reconcile && a.Phase != classify.NotSent.String() {
+		sum.effects++
+	}
+	return sum
 }
 
 // overspent holds the accounts of a run against their limits and one another.

@@ -54,6 +54,7 @@ type world struct {
 	node   *natstest.Node
 	nc     *nats.Conn
 	js     jetstream.JetStream
+	ctl    *control.Client
 	app    *app.App
 	ledger *bolt.Ledger
 }
@@ -74,12 +75,16 @@ func functions() map[string]function.Func {
 	}
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, configuration) }
+
+func newWorldWith(t *testing.T, configuration string) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{t: t, path: filepath.Join(dir, "ledger.db"), node: natstest.Server(t, filepath.Join(dir, "nats"))}
 	w.nc = natstest.Connect(t, w.node)
 	w.js, _ = jetstream.New(w.nc)
+	subjects, _ := schemas.NewSubjects("")
+	w.ctl = &control.Client{NATS: w.nc, Subjects: subjects, By: "test"}
 	c, err := config.Parse("test.yaml", fmt.Appendf(nil, configuration, w.path), os.LookupEnv)
 	if err != nil {
 		t.Fatal(err)
@@ -206,4 +211,16 @@ func faults(report control.VerifyReport) string {
 		}
 	}
 	return strings.Join(all, "\n")
+}
+
+// blames reports whether a fault of a check says so.
+func blames(report control.VerifyReport, check, says string) bool {
+	for _, c := range report.Checks {
+		for _, f := range c.Faults {
+			if c.Name == check && strings.Contains(f, says) {
+				return true
+			}
+		}
+	}
+	return false
 }
