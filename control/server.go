@@ -59,6 +59,7 @@ type Config struct {
 	Backup     func(path string) (int64, error)
 	Ledgers    func() LedgerStatus
 	Owner      func() bool
+	History    func(now time.Time, window, step time.Duration) History
 	Missing    func() []string // why the dispatcher is not ready, a line each
 	Version    string
 	Log        zerolog.Logger

@@ -17,6 +17,7 @@ import (
 func (s *Server) verbs() map[string]func(micro.Request) {
 	return map[string]func(micro.Request){
 		VerbStatus:     verb(s, s.status),
+		VerbHistory:    verb(s, s.history),
 		VerbVerify:     verb(s, func(ctx context.Context, _ Empty, _ string) (VerifyReport, error) { return s.cfg.Verify(ctx) }),
 		VerbBackup:     verb(s, s.backup),
 		VerbCallsList:  verb(s, s.callsList),

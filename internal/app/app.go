@@ -24,6 +24,7 @@ import (
 	"tollgate/dispatcher"
 	"tollgate/internal/config"
 	"tollgate/internal/embedded"
+	"tollgate/internal/history"
 	"tollgate/internal/metrics"
 	"tollgate/internal/owner"
 	"tollgate/internal/web"
@@ -67,6 +68,7 @@ type App struct {
 	letters   *deadletter.Operations
 	replays   *replays.Runner
 	metrics   *metrics.Metrics
+	history   *history.Recorder
 	http      *web.Listener // nil: nobody asked for one
 	console   *console.Console
 
@@ -154,6 +156,7 @@ func (a *App) run(ctx context.Context) {
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
 	serving.Go(func() { a.expireLetters(ctx) })
 	serving.Go(func() { a.letters.Index.Warm(ctx, lettersEvery, a.lettersUnread) })
+	serving.Go(func() { a.keepHistory(ctx) })
 	serving.Go(func() { fail("bulk replays", a.replays.Run(ctx)) })
 	if a.http != nil {
 		wg.Go(func() { fail("the operators' listener", a.serveHTTP(term)) }) // also while running calls finish

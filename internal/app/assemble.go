@@ -19,6 +19,7 @@ import (
 	"tollgate/dispatcher/classify"
 	"tollgate/internal/config"
 	"tollgate/internal/embedded"
+	"tollgate/internal/history"
 	"tollgate/internal/verify"
 	"tollgate/replays"
 	"tollgate/schemas"
@@ -46,6 +47,7 @@ func (a *App) assemble(ctx context.Context) error {
 		return err
 	}
 	a.newMetrics()
+	a.history = history.New(time.Now())
 	if err := a.openConsole(); err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func (a *App) assemble(ctx context.Context) error {
 		UnservedGrace: c.Limits.UnservedGrace.D(), SweepEvery: a.opts.Sweep,
 	})
 	a.disp = dispatcher.New(dispatcher.Config{
-		Catalogue: a.catalogue, Ledger: a.ledger, Publisher: a.outbox, Requests: a.consumer, Pauses: pauses{a.ledger}, Observer: a.metrics, Term: a.term.Valid,
+		Catalogue: a.catalogue, Ledger: a.ledger, Publisher: a.outbox, Requests: a.consumer, Pauses: pauses{a.ledger}, Observer: observers{a.metrics, a.history}, Term: a.term.Valid,
 		Log: a.opts.Log, MaxBody: int(c.Limits.MaxBody), Skew: c.Limits.Skew.D(), Grace: c.Limits.Grace.D(), Queue: c.Limits.EndpointQueue,
 	})
 	a.consumer.Serve(a.disp)
@@ -213,7 +215,7 @@ func (a *App) serveControl(ctx, work context.Context) error {
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},
-		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, Missing: a.Missing, Version: a.opts.Version, Log: a.opts.Log,
+		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, History: a.history.Read, Missing: a.Missing, Version: a.opts.Version, Log: a.opts.Log,
 		Replies: a.opts.Config.Control.ReplyPrefixes, Serving: func() { close(a.answering) },
 	})
 }

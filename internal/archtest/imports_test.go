@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"consumer":   with(core, "deadletter"),
 	"deadletter": core,
 	"replays":    with(core, "deadletter"),
-	"control":    with(core, "deadletter", "replays", "tools", "tools/schema"),
+	"control":    with(core, "deadletter", "replays", "tools", "tools/schema", "internal/history"),
 
 	"console": with(core, "control", "deadletter", "replays"),
 
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 
 	"internal/config":   with(core, "tools", "tools/schema", "tools/http", "tools/exec", "tools/function", "internal/web"), // it makes the executors; tools/nats comes as a function
 	"internal/metrics":  with(core, "consumer", "deadletter", "dedupe/bolt"),
+	"internal/history":  core,
 	"internal/web":      {},
 	"internal/embedded": {},
 	"internal/owner":    {},

@@ -13,8 +13,13 @@ import (
 )
 
 func (s *shell) statusCommand() *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Is it well? Dispatcher, ledger, streams, backlog", Args: none,
+	var window time.Duration
+	c := &cobra.Command{Use: "status", Short: "Is it well? Dispatcher, ledger, streams, backlog", Args: none,
+		Example: "  tollgate status\n  tollgate status --history 1h",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("history") {
+				return s.history(c.Context(), window)
+			}
 			st, err := ask[control.Status](c.Context(), s, control.VerbStatus, control.Empty{})
 			if err != nil {
 				return err
@@ -29,6 +34,9 @@ func (s *shell) statusCommand() *cobra.Command {
 			}
 			return err
 		}}
+	c.Flags().DurationVar(&window, "history", 0, "instead, how the last of this went, such as 1h; a day at most, and since the start")
+	complete(c, "history", "15m", "1h", "6h", "24h")
+	return c
 }
 
 func (s *shell) printStatus(st *control.Status) {
