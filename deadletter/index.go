@@ -33,9 +33,16 @@ type Standings interface {
 // are read, and the calls that the ledger named since are asked for again. So an
 // answer is never older than its question, and looking costs what has changed.
 type Index struct {
+	// File is where a snapshot is kept between starts; "": nowhere. It is set before use.
+	File string
+
 	store   *Store
 	ledger  Standings
 	reading chan struct{} // holds a token while somebody brings the index up to date
+	saved   struct {      // what the file has; of whoever holds the token
+		read  uint64
+		alive int
+	}
 
 	mu      sync.Mutex // guards the rest; never held across I/O
 	created time.Time  // of the stream that was read
@@ -67,6 +74,9 @@ func (x *Index) Warm(ctx context.Context, every time.Duration, failed func(error
 	for {
 		pause, before := every, x.count()
 		_, err := x.letters(ctx)
+		if err == nil || ctx.Err() != nil {
+			err = x.keep(ctx)
+		}
 		if x.count() > before+many {
 			debug.FreeOSMemory()
 		}
@@ -105,6 +115,16 @@ func (x *Index) letters(ctx context.Context) ([]*entry, error) {
 	return x.entries[:len(x.entries):len(x.entries)], nil
 }
 
+// keep writes a snapshot if one is due.
+func (x *Index) keep(ctx context.Context) error {
+	leave, err := x.enter(context.WithoutCancel(ctx))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return x.save(ctx.Err() != nil)
+}
+
 // enter waits for the right to bring the index up to date.
 func (x *Index) enter(ctx context.Context) (leave func(), err error) {
 	select {
@@ -130,6 +150,9 @@ func (x *Index) follow(ctx context.Context) error {
 		return err
 	}
 	info := st.CachedInfo()
+	if x.created.IsZero() {
+		x.restore(ctx, st)
+	}
 	if !info.Created.Equal(x.created) || info.State.LastSeq < x.read {
 		x.reset(info.Created)
 	}
@@ -163,13 +186,15 @@ func (x *Index) load(ctx context.Context, last uint64) error {
 	return err
 }
 
-func (x *Index) add(l schemas.Letter) {
-	e := newEntry(&l)
+func (x *Index) add(l schemas.Letter) { x.insert(newEntry(&l), l.Call) }
+
+// insert appends an entry of a call.
+func (x *Index) insert(e *entry, call string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	f := x.fates[l.Call]
+	f := x.fates[call]
 	if f == nil {
-		f = &fate{call: strings.Clone(l.Call)} // it is a part of the subject
+		f = &fate{call: strings.Clone(call)} // it is a part of the subject, or of a file
 		x.fates[f.call], x.stale[f.call] = f, f
 	}
 	if same := x.last[e.kind]; same == e.message {

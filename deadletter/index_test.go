@@ -40,6 +40,8 @@ type history struct {
 	ops    *deadletter.Operations
 	calls  []string
 	log    []string
+
+	snapshot string // file of the index
 }
 
 func newHistory(t testing.TB, seed uint64) *history {
@@ -51,7 +53,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ledger.Close() })
-	h.ledger = ledger
+	h.ledger, h.snapshot = ledger, filepath.Join(dir, "letters")
 	h.restart()
 	return h
 }
@@ -64,11 +66,18 @@ func (h *history) make() {
 	h.stream = st
 }
 
-// restart is a new process on the same stream and ledger.
+// restart is a new process on the same stream and ledger. The one before has left a
+// snapshot of its index, or was killed and has not.
 func (h *history) restart() {
+	if h.ops != nil && h.rnd.IntN(3) > 0 {
+		stopped, stop := context.WithCancel(context.Background())
+		stop()
+		h.ops.Index.Warm(stopped, time.Hour, func(err error) { h.t.Error(err) })
+	}
 	subjects, _ := schemas.NewSubjects("")
 	h.store = deadletter.NewStore(h.js, subjects, "TOLLGATE_DLQ")
 	h.ops = &deadletter.Operations{Store: h.store, Index: deadletter.NewIndex(h.store, h.ledger), Ledger: h.ledger, Publisher: published{h.ledger}, Served: func(string) bool { return true }}
+	h.ops.Index.File = h.snapshot
 }
 
 // published is a publisher whose server stores everything at once.
