@@ -41,6 +41,7 @@ type run struct {
 type change struct {
 	at    time.Time
 	paths []string
+	names bool // limits
 	do    func(*account)
 }
 
@@ -53,14 +54,21 @@ func (c change) apply(accounts map[string]account) {
 }
 
 func (r *run) change(at time.Time, paths []string, do func(*account)) {
+	r.insert(change{at: at, paths: paths, do: do})
+}
+
+// insert puts a change where it belongs in time. Within an instant the naming of
+// limits comes last: a charge that was made either came before it or fits below what
+// it names, and then the order makes no difference.
+func (r *run) insert(c change) {
 	if r.started.IsZero() {
-		r.started = at
+		r.started = c.at
 	}
 	i := len(r.changes)
-	for i > 0 && r.changes[i-1].at.After(at) {
+	for i > 0 && (r.changes[i-1].at.After(c.at) || r.changes[i-1].at.Equal(c.at) && r.changes[i-1].names && !c.names) {
 		i--
 	}
-	r.changes = slices.Insert(r.changes, i, change{at, paths, do})
+	r.changes = slices.Insert(r.changes, i, c)
 	r.accounts = map[string]account{}
 	for _, c := range r.changes {
 		c.apply(r.accounts)
@@ -84,14 +92,14 @@ func (r *run) admit(at time.Time, path string, attempts, effects int) {
 			a.open, a.attemptsLimit, a.effectsLimit = true, runAttempts, runEffects
 		}
 	})
-	r.change(at, []string{path}, func(a *account) {
+	r.insert(change{at: at, paths: []string{path}, names: attempts >= 0 || effects >= 0, do: func(a *account) {
 		if attempts >= 0 && !a.attemptsNamed {
 			a.attemptsNamed, a.attemptsLimit = true, min(a.attemptsLimit, max(attempts, a.attempts))
 		}
 		if effects >= 0 && !a.effectsNamed {
 			a.effectsNamed, a.effectsLimit = true, min(a.effectsLimit, max(effects, a.effects))
 		}
-	})
+	}})
 }
 
 func (r *run) charge(at time.Time, path string, write bool) {

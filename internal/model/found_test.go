@@ -23,6 +23,12 @@ var found = []struct {
 		{kind: happened},
 		{kind: resend},
 	}},
+	{"I9 of two that come together, one lowers the limit that the other meets", plan{
+		{kind: publish, tool: 1, below: 3, steps: []step{stops}, deadline: 50 * time.Second, attempts: -1, effects: -1},
+		{kind: outage, wait: 100 * time.Millisecond},
+		{kind: replay},
+		{kind: publish, tool: 2, deadline: 50 * time.Second, attempts: -1, effects: 0},
+	}},
 }
 
 func TestFound(t *testing.T) {

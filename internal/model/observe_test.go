@@ -33,26 +33,32 @@ func (g *game) see() {
 func (g *game) observe() {
 	still()
 	g.see()
-	for _, o := range g.h.told() {
+	told := append(g.h.told(), g.kept()...)
+	for _, o := range told {
+		// Of two calls that ended, the one heard of second may be the one that came
+		// first and named the limits at which the other ended.
+		if c := g.byID[o.Call]; c != nil && o.Status != schemas.Rejected {
+			g.admit(c, o.Timing.Settled)
+		}
+	}
+	for _, o := range told {
 		g.hear(o)
 	}
+	g.accounts()
+}
+
+// kept is what the stream holds of calls that are pending, as far as the model knows:
+// what was published while the server was away from its clients is heard by nobody.
+func (g *game) kept() (all []*schemas.Outcome) {
 	for _, c := range g.calls {
 		if !c.pending || !c.admitted && c.maybe && time.Since(c.published) > 2*time.Minute {
 			continue
 		}
 		if o := g.h.Stored(c.message(0)); o != nil && o.Generation >= c.generation {
-			g.stored(c, o)
+			all = append(all, o)
 		}
 	}
-	g.accounts()
-}
-
-func (g *game) stored(c *call, o *schemas.Outcome) {
-	if o.Generation > c.generation {
-		g.wrong("I1: %s has an outcome of generation %d: %s", c, o.Generation, o.ID)
-		return
-	}
-	g.settles(c, o)
+	return all
 }
 
 // hear holds an outcome on its way against what the call had already: I1.
