@@ -52,6 +52,9 @@ type recovered struct {
 	letter  *schemas.Letter
 }
 
+// payer names the run that the call was charged to.
+func (c *recovered) payer() string { return c.outcome.Tenant + "/" + schemas.Root(c.outcome.Run) }
+
 // importStreams fills a recovered ledger with what the results and the dead letters
 // still say, before anything is consumed: outcomes, letters, and what each run had
 // spent at least. Calls that were under way are not in there; for tools that must
@@ -86,18 +89,25 @@ func (a *App) importStreams(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	began := map[string]time.Time{} // by run; its deadline counts from there
+	for _, c := range calls {
+		if at := began[c.payer()]; at.IsZero() || c.outcome.Timing.Published.Before(at) {
+			began[c.payer()] = c.outcome.Timing.Published
+		}
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(256) // they share commits
 	for _, c := range calls {
-		g.Go(func() error { return a.adopt(ctx, c) })
+		g.Go(func() error { return a.adopt(ctx, c, began[c.payer()]) })
 	}
 	err := g.Wait()
 	a.opts.Log.Warn().Int("calls", len(calls)).Msg("recover: outcomes and letters imported from the streams")
 	return err
 }
 
-// adopt stores one recovered call, unless the ledger knows as much or more.
-func (a *App) adopt(ctx context.Context, c *recovered) error {
+// adopt stores one recovered call, unless the ledger knows as much or more. Its run, if
+// nobody knows it, began when the first of its calls that are left was published.
+func (a *App) adopt(ctx context.Context, c *recovered, began time.Time) error {
 	r := a.record(c)
 	_, err := a.ledger.Update(ctx, r.Ref(), func(v dedupe.View) dedupe.Change {
 		if old := v.Record; old != nil && (old.Generation > r.Generation || old.Generation == r.Generation && old.State.Terminal()) {
@@ -108,14 +118,16 @@ func (a *App) adopt(ctx context.Context, c *recovered) error {
 		}
 		run := v.Run
 		if run == nil {
-			run = budget.New(r.Tenant, schemas.Root(r.Run), r.Published)
+			run = budget.New(r.Tenant, schemas.Root(r.Run), began)
 		}
 		if run.Open(r.Run, budget.Named{}, r.Terms.Run, r.Published) == nil {
 			for _, at := range r.Attempts {
 				run.Spend(r.Run, r.Terms.Write() && at.Phase != "not_sent" && !at.Reconcile)
 			}
 		}
-		run.Used = r.Settled
+		if r.Settled.After(run.Used) {
+			run.Used = r.Settled
+		}
 		return dedupe.Change{Record: r, Run: run}
 	})
 	return err

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -76,5 +77,40 @@ func TestI2ALostLedgerIsRecoveredWithoutRepeatingUnsafeCalls(t *testing.T) {
 			t.Errorf("letters after recovery: %+v", p.Letters)
 		}
 		w.Verify()
+	})
+}
+
+// The calls of a run are recovered in any order; its time began with the first.
+func TestI5ARecoveredRunHasNoMoreTimeThanItHad(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		var s worldtest.Seen
+		w := worldtest.New(t, threeWrites, map[string]function.Func{"pay": s.Script(nil)})
+		began, used := time.Time{}, time.Time{}
+		for n := range 30 {
+			m := worldtest.Msg{Tool: "pay.keyed", Run: "r/child", Key: fmt.Sprint(n)}
+			w.Publish(m)
+			o := w.Outcome(m, 10*time.Second)
+			if used = o.Timing.Settled; n == 0 {
+				began = o.Timing.Published
+			}
+			time.Sleep(time.Minute)
+		}
+		before := worldtest.Ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: "r"})
+		w.Crash()
+		if err := os.Remove(w.Ledger()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Second) // the dead process's term runs out
+		w.Recover = true
+		w.Start()
+		after := worldtest.Ask[control.RunDetail](w, control.VerbRunShow, control.RunQuery{Run: "r"})
+		if !after.Started.Equal(began) || !after.Used.Equal(used) {
+			t.Errorf("the run began at %s and was used last at %s, want %s and %s", after.Started, after.Used, began, used)
+		}
+		for _, path := range []string{"r", "r/child"} {
+			if got, want := after.Accounts[path], before.Accounts[path]; !got.Limits.Deadline.Equal(want.Limits.Deadline) || got.Attempts != want.Attempts {
+				t.Errorf("account %s is %+v, want %+v", path, got, want)
+			}
+		}
 	})
 }
