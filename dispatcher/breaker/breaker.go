@@ -60,7 +60,7 @@ func New(name string, l Limits) *Breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			seen := c.TotalSuccesses + c.TotalFailures
 			return l.Consecutive > 0 && int(c.ConsecutiveFailures) >= l.Consecutive ||
-				l.Least > 0 && int(seen) >= l.Least && float64(c.TotalFailures) >= l.Ratio*float64(seen)
+				l.Ratio > 0 && int(seen) >= l.Least && float64(c.TotalFailures) >= l.Ratio*float64(seen)
 		},
 		IsExcluded: func(err error) bool { return errors.Is(err, errNeutral) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
