@@ -42,12 +42,18 @@ func (l *Ledger) Records(after uint64, f func(seq uint64, r *dedupe.Record) bool
 	}
 }
 
-// recordsLive gives the live records to f and reports whether it wants more. One
-// that has settled since is left to the settled ones.
+// recordsLive gives the live records to f and reports whether it wants more. One that
+// has settled since and is among the settled ones by now is left to them. One whose
+// letter was published stays here, as the file has it, until a commit moves it.
 func (l *Ledger) recordsLive(f func(uint64, *dedupe.Record) bool) (more bool, err error) {
 	for _, call := range l.newest() {
-		r, err := l.Record(call)
-		if errors.Is(err, dedupe.ErrNotFound) || err == nil && settled(r) {
+		l.mu.Lock()
+		r := l.memory.hot[call]
+		l.mu.Unlock()
+		var err error
+		if r != nil {
+			r = r.Clone()
+		} else if r, err = l.Record(call); errors.Is(err, dedupe.ErrNotFound) || err == nil && settled(r) {
 			continue
 		}
 		if err != nil {

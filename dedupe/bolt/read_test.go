@@ -17,6 +17,7 @@ import (
 	"tollgate/budget"
 	"tollgate/dedupe"
 	"tollgate/dedupe/bolt"
+	"tollgate/schemas"
 )
 
 func TestRecordsNewestFirst(t *testing.T) {
@@ -53,6 +54,33 @@ func TestRecordsNewestFirst(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// A dead call is listed at every moment: also between the publication of its letter
+// and the commit, whosever that is, which moves it among the settled ones.
+func TestADeadCallIsListedBeforeTheNextCommit(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "l.db"), bolt.Options{Create: true})
+	dead := settled(1)
+	dead.State, dead.Slot, dead.Letter = dedupe.Dead, dedupe.SlotLetter, schemas.LetterActive
+	listed := func(when string) {
+		t.Helper()
+		n := 0
+		if err := l.Records(0, func(_ uint64, r *dedupe.Record) bool { n++; return r.Call == dead.Call }); err != nil || n != 1 {
+			t.Errorf("%s it is listed %d times, %v", when, n, err)
+		}
+	}
+	put(t, l, dead)
+	listed("before its letter is published")
+	l.Published(dedupe.Publication{Call: dead.Call, Token: dead.Token, Generation: dead.Generation, Slot: dedupe.SlotLetter})
+	if _, _, slots := l.Pending(); slots != 0 {
+		t.Fatalf("%d slots are still owed", slots)
+	}
+	listed("after that")
+	put(t, l, settled(2))
+	n := 0
+	if err := l.Records(0, func(uint64, *dedupe.Record) bool { n++; return true }); err != nil || n != 2 {
+		t.Errorf("after the next commit %d calls are listed, %v", n, err)
 	}
 }
 
