@@ -5,9 +5,9 @@ import "time"
 // QuotaLimits set a dependency's retry quota. Zero values are refused by the
 // configuration: there is no built-in limit.
 type QuotaLimits struct {
-	Ratio        float64 // tokens a success deposits
-	Burst        float64 // most tokens held; it starts full
-	RefillPerSec float64 // tokens a second that need no success; 0 is none
+	Ratio        float64 `json:"ratio"`                  // tokens a success deposits
+	Burst        float64 `json:"burst"`                  // most tokens held; it starts full
+	RefillPerSec float64 `json:"refill_per_s,omitempty"` // tokens a second that need no success; 0 is none
 }
 
 // Quota is a dependency's token bucket for retries, shared by all runs.

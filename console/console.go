@@ -78,4 +78,6 @@ type handler func(v *visit) error
 var routes = []map[string]handler{
 	{"GET /": notFound}, // whatever no other part serves
 	auditRoutes,
+	runsRoutes,
+	toolsRoutes,
 }

@@ -6,13 +6,10 @@
 package control
 
 import (
-	"encoding/json"
 	"time"
 
-	"tollgate/budget"
 	"tollgate/deadletter"
 	"tollgate/dedupe"
-	"tollgate/dispatcher"
 	"tollgate/schemas"
 )
 
@@ -43,7 +40,7 @@ const (
 	VerbExport     = "dlq.export"   // IDQuery      → the letter as it is stored: its headers and body, and HeaderSubject
 	VerbImport     = "dlq.import"   // a letter as dlq.export gives it, and HeaderWhy → Imported
 	VerbAuditList  = "audit.ls"     // AuditQuery   → AuditPage
-	VerbToolsList  = "tools.ls"     // Empty        → ToolsPage
+	VerbToolsList  = "tools.ls"     // ToolsQuery   → ToolsPage
 	VerbToolShow   = "tools.show"   // ToolQuery    → ToolDetail
 	VerbToolPause  = "tools.pause"  // ToolQuery    → ToolDetail
 	VerbToolResume = "tools.resume" // ToolQuery    → ToolDetail
@@ -225,38 +222,6 @@ type CallDetail struct {
 	Owes          string            `json:"owes,omitempty"` // what is not published yet
 }
 
-// RunsQuery narrows a list of runs.
-type RunsQuery struct {
-	Tenant string `json:"tenant,omitempty"`
-	Limit  int    `json:"limit,omitempty"` // 0: 50
-}
-
-// RunsPage is a list of runs, the last used first.
-type RunsPage struct {
-	Runs []budget.Run `json:"items"`
-}
-
-// RunQuery names a run by tenant ("" is default) and root or path.
-type RunQuery struct {
-	Tenant string `json:"tenant,omitempty"`
-	Run    string `json:"run"`
-}
-
-// Hold is a charge whose attempt has not ended.
-type Hold struct {
-	Call  string    `json:"call"`
-	Tool  string    `json:"tool"`
-	Path  string    `json:"path"`
-	Epoch uint64    `json:"epoch"` // of the process that holds it
-	Until time.Time `json:"until"`
-}
-
-// RunDetail is one run: its accounts and holds.
-type RunDetail struct {
-	budget.Run
-	Holds []Hold `json:"holds"`
-}
-
 // GrantQuery raises an account's limits.
 type GrantQuery struct {
 	Tenant      string        `json:"tenant,omitempty"`
@@ -353,34 +318,4 @@ type AuditEntry struct {
 type AuditPage struct {
 	Entries []AuditEntry `json:"items"`
 	Next    uint64       `json:"next,omitempty"`
-}
-
-// ToolQuery names a tool.
-type ToolQuery struct {
-	Tool string `json:"tool"`
-	Why  string `json:"why,omitempty"`
-}
-
-// ToolDetail is one tool as it is served.
-type ToolDetail struct {
-	Name         string                    `json:"name"`
-	Kind         string                    `json:"executor"` // http, exec, nats or function
-	Effect       dedupe.Effect             `json:"effect"`
-	Safety       dedupe.Safety             `json:"retry_safety,omitempty"`
-	KeyRetention time.Duration             `json:"key_retention,omitempty"`
-	Dependency   string                    `json:"dependency"`
-	Concurrency  int                       `json:"concurrency"`
-	JobsAtMost   int                       `json:"jobs_at_most"`
-	Running      int                       `json:"running"`
-	Policies     map[schemas.Lane][]string `json:"policies"`
-	Reconcile    string                    `json:"reconcile,omitempty"`
-	Schema       json.RawMessage           `json:"schema,omitempty"`
-	Health       dispatcher.Health         `json:"health"`
-	Backlog      map[string]uint64         `json:"backlog"` // pending messages by consumer
-	Paused       *dedupe.Pause             `json:"paused,omitempty"`
-}
-
-// ToolsPage is the catalogue.
-type ToolsPage struct {
-	Tools []ToolDetail `json:"items"`
 }

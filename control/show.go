@@ -13,11 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
-
-	"tollgate/budget"
 	"tollgate/dedupe"
-	"tollgate/dispatcher"
 	"tollgate/schemas"
 )
 
@@ -80,106 +76,6 @@ func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, e
 		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
 	}
 	return d, nil
-}
-
-func (s *Server) runsList(_ context.Context, q RunsQuery, _ string) (RunsPage, error) {
-	p := RunsPage{Runs: []budget.Run{}}
-	err := s.cfg.Ledger.Runs(func(r *budget.Run) bool {
-		if q.Tenant == "" || q.Tenant == r.Tenant {
-			p.Runs = append(p.Runs, *r)
-		}
-		return true
-	})
-	slices.SortFunc(p.Runs, func(a, b budget.Run) int { return b.Used.Compare(a.Used) })
-	if limit := cmp.Or(q.Limit, 50); len(p.Runs) > limit {
-		p.Runs = p.Runs[:limit]
-	}
-	return p, err
-}
-
-func (s *Server) runShow(_ context.Context, q RunQuery, _ string) (RunDetail, error) {
-	run, err := s.cfg.Ledger.Run(tenant(q.Tenant), schemas.Root(q.Run))
-	if err != nil {
-		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), err)
-	}
-	d := RunDetail{Run: *run, Holds: []Hold{}}
-	s.cfg.Ledger.Running(func(r *dedupe.Record) bool {
-		if r.Tenant == run.Tenant && schemas.Root(r.Run) == run.Root {
-			d.Holds = append(d.Holds, Hold{Call: r.Call, Tool: r.Tool, Path: r.Run, Epoch: r.Epoch, Until: r.Lease})
-		}
-		return true
-	})
-	return d, nil
-}
-
-func (s *Server) toolsList(ctx context.Context, _ Empty, _ string) (ToolsPage, error) {
-	p := ToolsPage{Tools: []ToolDetail{}}
-	for _, t := range s.cfg.Tools {
-		p.Tools = append(p.Tools, s.tool(ctx, t))
-	}
-	return p, nil
-}
-
-func (s *Server) toolShow(ctx context.Context, q ToolQuery, _ string) (ToolDetail, error) {
-	for _, t := range s.cfg.Tools {
-		if t.Name == q.Tool {
-			return s.tool(ctx, t), nil
-		}
-	}
-	return ToolDetail{}, fmt.Errorf("tool %s is not in the catalogue: %w", q.Tool, dedupe.ErrNotFound)
-}
-
-func (s *Server) tool(ctx context.Context, t *dispatcher.Tool) ToolDetail {
-	slots := s.cfg.Dispatcher.Slots(t)
-	d := ToolDetail{Name: t.Name, Kind: t.Kind, Effect: t.Effect, Safety: t.Safety, KeyRetention: t.KeyRetention, Dependency: t.Dependency,
-		Concurrency: slots.Cap, JobsAtMost: slots.Jobs, Running: slots.InUse(), Policies: t.Policies, Reconcile: t.Reconcile,
-		Schema: s.cfg.Schemas[t.Name], Health: s.cfg.Dispatcher.Health(t.Dependency), Backlog: map[string]uint64{}}
-	if d.Effect == dedupe.Write && d.Safety == "" {
-		d.Safety = dedupe.Never
-	}
-	if p, ok := s.cfg.Ledger.Pauses()[t.Name]; ok {
-		d.Paused = &p
-	}
-	for lane, stream := range s.cfg.Lanes {
-		s.backlog(ctx, d.Backlog, string(lane), stream, s.cfg.Subjects.Submit(lane, "*", t.Name))
-		s.backlog(ctx, d.Backlog, string(lane)+" retries", s.cfg.Retry, s.cfg.Subjects.Retry(lane, "*", "*", t.Name))
-	}
-	return d
-}
-
-func (s *Server) backlog(ctx context.Context, into map[string]uint64, name, stream, subject string) {
-	st, err := s.cfg.JetStream.Stream(ctx, stream)
-	if err != nil {
-		return
-	}
-	info, err := st.Info(ctx, jetstream.WithSubjectFilter(subject))
-	if err != nil {
-		return
-	}
-	for n := range maps.Values(info.State.Subjects) {
-		into[name] += n
-	}
-}
-
-func (s *Server) toolPause(ctx context.Context, q ToolQuery, by string) (ToolDetail, error) {
-	now := time.Now()
-	return s.setPause(ctx, q, by, "pause", &dedupe.Pause{At: now, By: by, Why: q.Why})
-}
-
-func (s *Server) toolResume(ctx context.Context, q ToolQuery, by string) (ToolDetail, error) {
-	return s.setPause(ctx, q, by, "resume", nil)
-}
-
-func (s *Server) setPause(ctx context.Context, q ToolQuery, by, action string, p *dedupe.Pause) (ToolDetail, error) {
-	if _, err := s.toolShow(ctx, q, by); err != nil {
-		return ToolDetail{}, err
-	}
-	receipt, err := s.cfg.Ledger.SetPause(ctx, q.Tool, p, dedupe.Audit{At: time.Now(), Action: action, Target: "tool " + q.Tool, By: by, Why: q.Why, Allowed: true})
-	if err != nil {
-		return ToolDetail{}, err
-	}
-	s.cfg.Publish(receipt.Audit)
-	return s.toolShow(ctx, q, by)
 }
 
 func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) {

@@ -119,6 +119,9 @@ func (d *Dispatcher) Slots(t *Tool) *Slots {
 // Lease is how long a claim of a call with this timeout holds.
 func (d *Dispatcher) Lease(timeout time.Duration) time.Duration { return timeout + d.cfg.Grace }
 
+// Catalogue is what the dispatcher serves.
+func (d *Dispatcher) Catalogue() Catalogue { return d.cfg.Catalogue }
+
 // Health is the live state of a dependency, for people.
 type Health struct {
 	Breaker string  `json:"breaker"`

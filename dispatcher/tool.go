@@ -62,33 +62,33 @@ type Tool struct {
 // Policy is the limits of a class of tools. Every field is required: there are no
 // built-in limits.
 type Policy struct {
-	Name          string
-	Attempts      int // of one call and generation, the first included
-	Timeout       time.Duration
-	BackoffBase   time.Duration
-	BackoffCap    time.Duration
-	ThrottleBase  time.Duration
-	MaxRetryAfter time.Duration
-	MaxDeadline   time.Duration // a call's deadline is at most this after its publish
-	MaxRepairs    int           // of one run
-	Run           budget.Maxima
+	Name          string        `json:"name"`
+	Attempts      int           `json:"attempts"` // of one call and generation, the first included
+	Timeout       time.Duration `json:"timeout"`
+	BackoffBase   time.Duration `json:"backoff_base"`
+	BackoffCap    time.Duration `json:"backoff_cap"`
+	ThrottleBase  time.Duration `json:"throttle_base"`
+	MaxRetryAfter time.Duration `json:"max_retry_after"`
+	MaxDeadline   time.Duration `json:"max_deadline"` // a call's deadline is at most this after its publish
+	MaxRepairs    int           `json:"max_repairs"`  // of one run
+	Run           budget.Maxima `json:"run"`
 }
 
 // Dependency is what tools share that stand on the same thing.
 type Dependency struct {
-	Name    string
-	Quota   budget.QuotaLimits
-	Breaker BreakerLimits
-	Rate    float64 // attempts a second; 0 is no limit of its own
-	Burst   int     // of Rate; 0 means 1
+	Name    string             `json:"name"`
+	Quota   budget.QuotaLimits `json:"quota"`
+	Breaker BreakerLimits      `json:"breaker"`
+	Rate    float64            `json:"rate,omitempty"`  // attempts a second; 0 is no limit of its own
+	Burst   int                `json:"burst,omitempty"` // of Rate; 0 means 1
 }
 
 // BreakerLimits set a dependency's circuit breaker. The zero value is off.
 type BreakerLimits struct {
-	Consecutive int           // failures in a row that open it
-	Ratio       float64       // failed share that opens it, of at least Least attempts
-	Least       int           // attempts before Ratio counts
-	Cooldown    time.Duration // how long it stays open
+	Consecutive int           `json:"consecutive,omitempty"` // failures in a row that open it
+	Ratio       float64       `json:"ratio,omitempty"`       // failed share that opens it, of at least Least attempts
+	Least       int           `json:"least,omitempty"`       // attempts before Ratio counts
+	Cooldown    time.Duration `json:"cooldown,omitempty"`    // how long it stays open
 }
 
 // Catalogue knows the tools, their policies and dependencies, and who may call what.

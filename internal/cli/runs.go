@@ -22,6 +22,7 @@ func (s *shell) runsCommand() *cobra.Command {
 func (s *shell) runListCommand() *cobra.Command {
 	var q control.RunsQuery
 	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List runs, the last used first", Args: none,
+		Example: "  tollgate runs ls --run nightly- --state attempts\n  tollgate runs ls --state open --sort left",
 		RunE: func(c *cobra.Command, _ []string) error {
 			q.Tenant = s.tenant
 			p, err := ask[control.RunsPage](c.Context(), s, control.VerbRunsList, q)
@@ -30,7 +31,14 @@ func (s *shell) runListCommand() *cobra.Command {
 			}
 			return s.printRuns(p)
 		}}
-	c.Flags().IntVar(&q.Limit, "limit", 50, "most entries")
+	f := c.Flags()
+	f.StringVar(&q.Run, "run", "", "the beginning of its name")
+	f.StringVar(&q.State, "state", "", "open, cancelled, or the limit that an account is at: attempts, side_effects or elapsed_time")
+	f.StringVar(&q.Sort, "sort", "used", "used, the last used first; or left, the fewest attempts left first")
+	f.IntVar(&q.Limit, "limit", 50, "most entries")
+	f.StringVar(&q.After, "cursor", "", "go on after the page that named this cursor")
+	complete(c, "state", control.RunStates...)
+	complete(c, "sort", control.RunSorts...)
 	return c
 }
 
@@ -40,7 +48,7 @@ func (s *shell) printRuns(p control.RunsPage) error {
 		return s.printJSON("RunList", p)
 	}
 	if len(p.Runs) == 0 {
-		s.say("No runs: nothing has been called yet.")
+		s.say("No runs: nothing has been called yet, or none matches.")
 		s.next("tollgate tools ls", "tollgate call TOOL '{}' --run r1")
 		return nil
 	}
@@ -55,19 +63,25 @@ func (s *shell) printRuns(p control.RunsPage) error {
 			s.ago(root.Limits.Deadline), strconv.Itoa(len(r.Accounts)), s.ago(r.Used))
 	}
 	s.printGrid(g)
+	if p.Next != "" {
+		s.say("more: --cursor %s", p.Next)
+	}
 	s.next("tollgate runs show "+p.Runs[0].Root, "tollgate calls ls --run "+p.Runs[0].Root)
 	return nil
 }
 
 func (s *shell) runShowCommand() *cobra.Command {
-	return &cobra.Command{Use: "show RUN", Short: "One run: every account, its limits, grants and holds", Args: exactly(1, "a run"),
+	var charges bool
+	c := &cobra.Command{Use: "show RUN", Short: "One run: every account, its limits, grants and holds", Args: exactly(1, "a run"),
 		RunE: func(c *cobra.Command, args []string) error {
-			d, err := ask[control.RunDetail](c.Context(), s, control.VerbRunShow, control.RunQuery{Tenant: s.tenantOrDefault(), Run: args[0]})
+			d, err := ask[control.RunDetail](c.Context(), s, control.VerbRunShow, control.RunQuery{Tenant: s.tenantOrDefault(), Run: args[0], Charges: charges})
 			if err != nil {
 				return err
 			}
 			return s.printRun(d)
 		}}
+	c.Flags().BoolVar(&charges, "charges", false, "with what it was charged, when, and for which call")
+	return c
 }
 
 func (s *shell) printRun(d control.RunDetail) error {
@@ -94,6 +108,9 @@ func (s *shell) printRun(d control.RunDetail) error {
 	for _, h := range d.Holds {
 		s.line("running: call %s of %s, charged to %s, until %s", s.short(h.Call), h.Tool, h.Path, s.at(h.Until))
 	}
+	for _, x := range d.Charges {
+		s.line("charged: an attempt to %s %s by call %s", x.Path, s.at(x.At), s.short(x.Call))
+	}
 	if full != "" {
 		s.next("tollgate runs grant "+full+" --attempts 5 --why '…'", "tollgate dlq ls --run "+d.Root)
 	} else {
@@ -104,17 +121,18 @@ func (s *shell) printRun(d control.RunDetail) error {
 
 // accountState says which dimension of an account stands in the way, if one does.
 func accountState(a budget.Account, now time.Time) string {
-	switch {
-	case a.Cancelled:
+	switch state := control.AccountState(a, now); state {
+	case control.StateCancelled:
 		return "cancelled" + suffix(": ", a.Reason)
-	case a.Attempts >= a.Limits.Attempts:
+	case budget.Attempts.String():
 		return "no attempts left"
-	case a.Effects >= a.Limits.SideEffects:
+	case budget.SideEffects.String():
 		return "no side effects left"
-	case !a.Limits.Deadline.After(now):
+	case budget.ElapsedTime.String():
 		return "out of time"
+	default:
+		return state
 	}
-	return "open"
 }
 
 func (s *shell) runGrantCommand() *cobra.Command {

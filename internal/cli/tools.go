@@ -21,14 +21,23 @@ func (s *shell) toolsCommand() *cobra.Command {
 }
 
 func (s *shell) toolListCommand() *cobra.Command {
-	return &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tools that are served", Args: none,
+	var q control.ToolsQuery
+	c := &cobra.Command{Use: "ls", Aliases: []string{"list"}, Short: "List the tools that are served", Args: none,
+		Example: "  tollgate tools ls --tool 'crm.*' --effect write\n  tollgate tools ls --state paused",
 		RunE: func(c *cobra.Command, _ []string) error {
-			p, err := ask[control.ToolsPage](c.Context(), s, control.VerbToolsList, control.Empty{})
+			p, err := ask[control.ToolsPage](c.Context(), s, control.VerbToolsList, q)
 			if err != nil {
 				return err
 			}
 			return s.printTools(p)
 		}}
+	f := c.Flags()
+	f.StringVar(&q.Tool, "tool", "", "tool, or a glob such as 'crm.*'")
+	f.StringVar((*string)(&q.Effect), "effect", "", "read or write")
+	f.StringVar(&q.State, "state", "", "serving, paused, or broken: its dependency's breaker is not closed")
+	complete(c, "effect", "read", "write")
+	complete(c, "state", control.ToolStates...)
+	return c
 }
 
 func (s *shell) printTools(p control.ToolsPage) error {
@@ -37,17 +46,13 @@ func (s *shell) printTools(p control.ToolsPage) error {
 		return s.printJSON("ToolList", p)
 	}
 	if len(p.Tools) == 0 {
-		s.say("No tools are served.")
+		s.say("No tools are served, or none matches.")
 		s.next("tollgate config init", "tollgate config check")
 		return nil
 	}
 	g := &grid{heads: []string{"TOOL", "KIND", "EFFECT", "RETRY SAFETY", "POLICIES", "RUNNING", "BACKLOG", "BREAKER", "STATE"}}
 	for _, t := range p.Tools {
-		state := "serving"
-		if t.Paused != nil {
-			state = "paused"
-		}
-		g.add(t.Name, t.Kind, string(t.Effect), string(t.Safety), policies(t.Policies), fmt.Sprintf("%d/%d", t.Running, t.Concurrency), fmt.Sprint(total(t.Backlog)), t.Health.Breaker, state)
+		g.add(t.Name, t.Kind, string(t.Effect), string(t.Safety), policies(t.Policies), fmt.Sprintf("%d/%d", t.Running, t.Concurrency), fmt.Sprint(total(t.Backlog)), t.Health.Breaker, t.State())
 	}
 	s.printGrid(g)
 	s.next("tollgate tools show "+p.Tools[0].Name, "tollgate call "+p.Tools[0].Name+" '{…}'")
@@ -92,6 +97,9 @@ func (s *shell) printTool(d *control.ToolDetail) {
 		s.line("  remembers   a key for %s", brief(d.KeyRetention))
 	}
 	s.line("  policies    %s", policies(d.Policies))
+	for _, p := range d.Limits.Policies {
+		s.line("  %-11s %d attempts of %s each, %s to %s apart, a deadline of at most %s", p.Name, p.Attempts, brief(p.Timeout), brief(p.BackoffBase), brief(p.BackoffCap), brief(p.MaxDeadline))
+	}
 	s.line("  dependency  %s  breaker %s  retry quota %.1f tokens", d.Dependency, d.Health.Breaker, d.Health.Tokens)
 	s.line("  running     %d of %d, jobs at most %d", d.Running, d.Concurrency, d.JobsAtMost)
 	for _, name := range slices.Sorted(maps.Keys(d.Backlog)) {
@@ -99,6 +107,9 @@ func (s *shell) printTool(d *control.ToolDetail) {
 	}
 	if d.Reconcile != "" {
 		s.line("  reconcile   %s", d.Reconcile)
+	}
+	if len(d.Redact) > 0 {
+		s.line("  hidden      %s", strings.Join(d.Redact, " "))
 	}
 	if p := d.Paused; p != nil {
 		s.line("  PAUSED      %s by %s%s", s.at(p.At), oneLine(p.By), suffix(": ", oneLine(p.Why)))
