@@ -69,6 +69,7 @@ func (l *Ledger) write() {
 			began := time.Now()
 			l.commit(ops, riding)
 			g.before, g.took = len(ops), time.Since(began)
+			l.forgetNowAndThen(began)
 		case <-timer.C:
 			timer.Reset(l.idle())
 		case <-l.stop:
