@@ -151,6 +151,7 @@ func (a *App) run(ctx context.Context) {
 	})
 	term, endTerm := context.WithCancel(context.WithoutCancel(ctx)) // held until nothing runs any more
 	wg.Go(func() { fail("ownership of the ledger", a.term.Run(term)) })
+	wg.Go(func() { paceHeap(term) })
 	var serving sync.WaitGroup
 	serving.Go(func() { fail("consumer", a.consumer.Run(ctx)) })
 	serving.Go(func() { fail("control", a.serveControl(ctx, work)) })
