@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,7 +60,14 @@ func TestI1ToI14RandomSequences(t *testing.T) {
 		if problems := s.play(p); len(problems) > 0 {
 			rt.Fatalf("%s\nthe sequence:\n%s", strings.Join(problems, "\n"), p)
 		}
+		if s.played%(5*fast) == 0 {
+			fmt.Printf("model: %d sequences played\n", s.played)
+		}
 	})
+	// rapid stops early and is content when the test's time is nearly up.
+	if want, _ := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); s.played < want {
+		t.Errorf("played %d of %d sequences in the time there was: raise -timeout, or lower -rapid.checks", s.played, want)
+	}
 }
 
 // street is one house after the other. rapid draws and shrinks outside of their
