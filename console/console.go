@@ -80,4 +80,5 @@ var routes = []map[string]handler{
 	auditRoutes,
 	runsRoutes,
 	toolsRoutes,
+	overviewRoutes,
 }

@@ -17,6 +17,7 @@ func (c *Console) funcs() template.FuncMap {
 		"ago":   func(t time.Time) string { return ago(c.cfg.Now(), t) },
 		"when":  func(t time.Time) stamp { return stamp{t, ago(c.cfg.Now(), t)} },
 		"list":  func(items ...any) []any { return items },
+		"bytes": size, "heap": func(n uint64) string { return size(int64(n)) }, "seen": seen, "percent": percent, "micro": micro, "latency": latency,
 		"field": func(name, label string, p *page) input { return input{Name: name, Label: label, Value: p.Param(name)} },
 	}
 }

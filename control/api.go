@@ -88,60 +88,6 @@ type IDQuery struct {
 	ID string `json:"id"`
 }
 
-// Status is the state of the dispatcher.
-type Status struct {
-	Version       string         `json:"version"`
-	Started       time.Time      `json:"started"`
-	Ready         bool           `json:"ready"`
-	Missing       []string       `json:"missing,omitempty"` // why it is not, as /readyz tells it
-	Owner         bool           `json:"owner"`             // this process owns the ledger; without it nothing is claimed
-	Guarantee     string         `json:"guarantee"`
-	Ledger        LedgerStatus   `json:"ledger"`
-	Streams       []StreamStatus `json:"streams"`
-	Running       int            `json:"running"`
-	Waiting       int            `json:"waiting"` // for their next attempt
-	Owed          int            `json:"owed"`    // publications not yet stored
-	Abandoned     int64          `json:"abandoned"`
-	Letters       int            `json:"letters"` // active dead letters
-	OldestLetter  time.Time      `json:"oldest_letter,omitzero"`
-	LettersError  string         `json:"letters_error,omitempty"` // why they could not be counted
-	ClockOffsetMS int64          `json:"clock_offset_ms"`         // of the server against this process
-	Paused        []string       `json:"paused,omitempty"`
-	Runtime       RuntimeStatus  `json:"runtime"`
-}
-
-// RuntimeStatus is the process itself: what only grows in it is a leak.
-type RuntimeStatus struct {
-	Goroutines int    `json:"goroutines"`
-	HeapBytes  uint64 `json:"heap_bytes"` // of objects, those not yet collected included
-	UptimeMS   int64  `json:"uptime_ms"`
-}
-
-// LedgerStatus is the state of the ledger.
-type LedgerStatus struct {
-	ID       string `json:"id"`
-	Epoch    uint64 `json:"epoch"`
-	Path     string `json:"path"`
-	Bytes    int64  `json:"bytes"`
-	Live     int    `json:"live"`
-	Terminal int    `json:"terminal"`
-	Runs     int    `json:"runs"`
-	Commits  uint64 `json:"commits"`
-	Failed   uint64 `json:"failed_commits"`
-	CommitUS int64  `json:"last_commit_us"`
-	Error    string `json:"error,omitempty"`
-	Sync     string `json:"sync"`
-}
-
-// StreamStatus is the state of one stream.
-type StreamStatus struct {
-	Name     string `json:"name"`
-	Messages uint64 `json:"messages"`
-	Bytes    uint64 `json:"bytes"`
-	MaxBytes int64  `json:"max_bytes"`
-	Error    string `json:"error,omitempty"`
-}
-
 // Check is one thing verify looked at.
 type Check struct {
 	Name    string   `json:"name"` // the invariant it stands for

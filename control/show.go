@@ -5,13 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path"
-	"runtime"
-	"runtime/metrics"
-	"slices"
 	"strings"
-	"time"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
@@ -76,53 +71,6 @@ func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, e
 		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
 	}
 	return d, nil
-}
-
-func (s *Server) status(ctx context.Context, _ Empty, _ string) (Status, error) {
-	results, audits, slots := s.cfg.Ledger.Pending()
-	st := Status{Version: s.cfg.Version, Started: s.started, Owner: s.cfg.Owner(), Ledger: s.cfg.Ledgers(), Owed: results + audits + slots, Runtime: runtimeStatus(s.started),
-		Abandoned: s.cfg.Dispatcher.Abandoned.Load(), Guarantee: "one dispatcher, one local ledger: a key never executes twice while the file is kept"}
-	st.Missing = s.cfg.Missing()
-	st.Ready = len(st.Missing) == 0
-	st.Running, st.Waiting = s.cfg.Ledger.Counts()
-	for _, name := range s.cfg.Streams {
-		st.Streams = append(st.Streams, s.stream(ctx, name, &st))
-	}
-	// Status is what one looks at when a part is broken, so a broken part is shown in
-	// it and never fails it.
-	counts, err := s.cfg.Letters.Index.Counts(ctx)
-	st.Letters, st.OldestLetter = counts.Active, counts.Oldest
-	if err != nil {
-		st.LettersError, st.Ready = err.Error(), false
-		st.Missing = append(st.Missing, "letters: they could not be counted: "+err.Error())
-	}
-	st.Paused = slices.Sorted(maps.Keys(s.cfg.Ledger.Pauses()))
-	return st, nil
-}
-
-// runtimeStatus does not stop the world, as reading the memory's statistics would.
-func runtimeStatus(started time.Time) RuntimeStatus {
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(heap)
-	st := RuntimeStatus{Goroutines: runtime.NumGoroutine(), UptimeMS: time.Since(started).Milliseconds()}
-	if heap[0].Value.Kind() == metrics.KindUint64 {
-		st.HeapBytes = heap[0].Value.Uint64()
-	}
-	return st
-}
-
-func (s *Server) stream(ctx context.Context, name string, st *Status) StreamStatus {
-	out := StreamStatus{Name: name}
-	stream, err := s.cfg.JetStream.Stream(ctx, name)
-	if err != nil {
-		out.Error = err.Error()
-		st.Ready = false
-		return out
-	}
-	info := stream.CachedInfo()
-	out.Messages, out.Bytes, out.MaxBytes = info.State.Msgs, info.State.Bytes, info.Config.MaxBytes
-	st.ClockOffsetMS = time.Until(info.TimeStamp).Milliseconds()
-	return out
 }
 
 // Redact hides the values at JSON pointers, for display. Arguments that are not an

@@ -19,7 +19,7 @@ func (o observers) Decided(s dispatcher.Sighting) {
 
 // askEvery is how many looks there are for one that asks the server and goes through
 // all letters; the others only look into memory.
-const askEvery = 3
+const askEvery = 6
 
 // keepHistory looks at how things stand until ctx ends.
 func (a *App) keepHistory(ctx context.Context) {
@@ -28,9 +28,9 @@ func (a *App) keepHistory(ctx context.Context) {
 	g := history.Gauges{}
 	for n := 0; ; n++ {
 		g.Running, g.Waiting = a.ledger.Counts()
-		results, audits, slots := a.ledger.Pending()
-		g.Owed = results + audits + slots
-		if n%askEvery == 0 {
+		_, audits, slots := a.ledger.Pending() // results are owed for a while by design
+		g.Owed = audits + slots
+		if n%askEvery == 0 || g.Queued < 0 || g.Letters < 0 { // or nobody has answered yet
 			g.Queued, g.Letters = a.queued(ctx), a.activeLetters(ctx)
 		}
 		a.history.Look(time.Now(), g)

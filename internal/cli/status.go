@@ -58,6 +58,11 @@ func (s *shell) printStatus(st *control.Status) {
 	for _, why := range st.Missing {
 		s.line("  missing  %s", oneLine(why))
 	}
+	for _, x := range st.Attention {
+		if x.Kind != control.NotReady { // said above
+			s.line("  look at  %s (%s)", oneLine(x.What), x.Try)
+		}
+	}
 	s.line("  clock    %+d ms off the server's", st.ClockOffsetMS)
 	if len(st.Paused) > 0 {
 		s.line("  paused   %s", strings.Join(st.Paused, ", "))

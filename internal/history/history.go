@@ -30,7 +30,7 @@ type Gauges struct {
 	Queued  int `json:"queued"`  // messages on the lanes, those being worked on among them
 	Running int `json:"running"` // attempts
 	Waiting int `json:"waiting"` // calls, for their next attempt
-	Owed    int `json:"owed"`    // publications not stored yet
+	Owed    int `json:"owed"`    // letters, retries and audit entries not stored yet
 	Letters int `json:"letters"` // active dead letters
 }
 
@@ -42,6 +42,7 @@ type Recorder struct {
 	coarse  ring
 	ten     sample // under way
 	minute  sample
+	owed    time.Time // since when every look has found something owed; zero: the last has not
 }
 
 // New begins a history.
@@ -67,6 +68,11 @@ func (r *Recorder) Look(now time.Time, g Gauges) {
 	defer r.mu.Unlock()
 	r.ten.look(g)
 	r.minute.look(g)
+	if g.Owed <= 0 {
+		r.owed = time.Time{}
+	} else if r.owed.IsZero() {
+		r.owed = now
+	}
 	if now.Sub(r.ten.start) >= Fine {
 		r.fine.add(r.ten.end(now))
 		r.ten = begin(now, g)

@@ -119,6 +119,22 @@ func TestPeaksAreKept(t *testing.T) {
 	}
 }
 
+// A burst leaves something owed at any instant; what stays owed is another matter.
+func TestOwedCountsFromTheLastLookThatFoundNothing(t *testing.T) {
+	r := history.New(start)
+	for i, n := range []int{4, 0, 3, 1} {
+		r.Look(start.Add(time.Duration(i+1)*history.Fine), history.Gauges{Owed: n})
+	}
+	now := start.Add(4 * history.Fine)
+	if since := r.Read(now, time.Minute, time.Minute).OwedSince; !since.Equal(start.Add(3 * history.Fine)) {
+		t.Errorf("owed since %s", since)
+	}
+	r.Look(now.Add(history.Fine), history.Gauges{})
+	if since := r.Read(now, time.Minute, time.Minute).OwedSince; !since.IsZero() {
+		t.Errorf("owed since %s, and nothing is", since)
+	}
+}
+
 // A history takes as much room after a month as after a day.
 func TestItsSizeIsBounded(t *testing.T) {
 	r := history.New(start)

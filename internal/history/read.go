@@ -44,6 +44,8 @@ type Series struct {
 	Step    time.Duration `json:"step"`
 	Points  []Point       `json:"items"`
 	Whole   Point         `json:"whole"` // the window as one
+
+	OwedSince time.Time `json:"owed_since,omitzero"` // every look since has found letters, retries or audit entries owed
 }
 
 // Read returns the window that ends now in steps that begin at round times, so that
@@ -52,6 +54,7 @@ func (r *Recorder) Read(now time.Time, window, step time.Duration) Series {
 	out := Series{Started: r.started, From: now.Add(-window), Until: now, Step: step, Points: []Point{}}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	out.OwedSince = r.owed
 	from, current := &r.coarse, r.minute.end(now)
 	if window <= FineFor {
 		from, current = &r.fine, r.ten.end(now)
