@@ -114,7 +114,7 @@ func (d overviewData) Share() string {
 
 // Rate is how many outcomes of a kind there were a second.
 func (d overviewData) Rate(kind int) string {
-	return perSecond(rate(&d.Recent, kinds[kind].of))
+	return perSecond(frequency(&d.Recent, kinds[kind].of))
 }
 
 // Took is a percentile of the time from publish to outcome.

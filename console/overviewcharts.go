@@ -21,7 +21,7 @@ var kinds = []struct {
 	{"unknown", "s-bad", []schemas.Status{schemas.UnknownOutcome}},
 }
 
-func rate(p *control.HistoryPoint, of []schemas.Status) float64 {
+func frequency(p *control.HistoryPoint, of []schemas.Status) float64 {
 	n := 0
 	for _, s := range of {
 		n += p.Outcomes[s]
@@ -64,7 +64,7 @@ func charts(h *control.History) []*chart {
 	}
 	var outcomes []series
 	for _, k := range kinds {
-		outcomes = append(outcomes, of(k.name, k.class, func(p *control.HistoryPoint) float64 { return rate(p, k.of) }))
+		outcomes = append(outcomes, of(k.name, k.class, func(p *control.HistoryPoint) float64 { return frequency(p, k.of) }))
 	}
 	draw := func(name, title string, stacked bool, format func(float64) string, s ...series) *chart {
 		p := base
