@@ -56,7 +56,7 @@ func NewOutbox(js jetstream.JetStream, s schemas.Subjects, l Owing, letters Lett
 	return &Outbox{js: js, subjects: s, letters: letters, ledger: l, log: log, post: p, failed: map[string]*dedupe.Record{}}, err
 }
 
-// Slot publishes a record's schedule, wake or letter.
+// Slot publishes a record's schedule, wake, letter or edited call.
 func (o *Outbox) Slot(ctx context.Context, r *dedupe.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()
@@ -68,6 +68,8 @@ func (o *Outbox) Slot(ctx context.Context, r *dedupe.Record) error {
 		_, err = o.js.PublishMsg(ctx, scheduleMessage(o.subjects, r))
 	case dedupe.SlotWake:
 		_, err = o.js.PublishMsg(ctx, retryMessage(o.subjects, r))
+	case dedupe.SlotEdit:
+		_, err = o.js.PublishMsg(ctx, editedMessage(o.subjects, r))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -254,4 +256,13 @@ func retryMessage(s schemas.Subjects, r *dedupe.Record) *nats.Msg {
 		h.Set(schemas.HeaderLastCode, r.Attempts[n-1].Code)
 	}
 	return &nats.Msg{Subject: s.Retry(r.Lane, r.Tenant, r.Call, r.Tool), Header: nats.Header(h), Data: r.Request.Body}
+}
+
+// editedMessage is the call that an operator has made of a letter, on its way in like
+// any agent's. Published twice it is one call: its key names it, and so does its ID for
+// as long as the stream remembers that.
+func editedMessage(s schemas.Subjects, r *dedupe.Record) *nats.Msg {
+	h := r.Request.Header.Clone()
+	h.Set(schemas.HeaderMessageID, r.EditedTo)
+	return &nats.Msg{Subject: s.Submit(r.Lane, r.Tenant, r.Tool), Header: nats.Header(h), Data: r.Request.Body}
 }

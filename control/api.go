@@ -32,6 +32,7 @@ const (
 	VerbGroups     = "dlq.groups"   // GroupsQuery  → GroupsPage
 	VerbLetterShow = "dlq.show"     // IDQuery      → schemas.Letter
 	VerbReplay     = "dlq.replay"   // ReplayQuery  → Done
+	VerbEdit       = "dlq.edit"     // EditQuery    → EditReport
 	VerbResolve    = "dlq.resolve"  // ResolveQuery → Done
 	VerbDiscard    = "dlq.discard"  // LetterQuery  → Done
 	VerbRestore    = "dlq.restore"  // LetterQuery  → Done
@@ -164,6 +165,8 @@ type CallDetail struct {
 	Outcome       *schemas.Outcome  `json:"outcome,omitempty"`
 	Letter        string            `json:"letter,omitempty"` // its ID
 	LetterState   string            `json:"letter_state,omitempty"`
+	EditedTo      string            `json:"edited_to,omitempty"`   // the call that an operator has made of its letter
+	EditedFrom    string            `json:"edited_from,omitempty"` // the letter that it was made of
 	Note          string            `json:"note,omitempty"`
 	Owes          string            `json:"owes,omitempty"` // what is not published yet
 }

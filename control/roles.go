@@ -23,7 +23,7 @@ var needs = map[string]Role{
 	VerbCancel: Operator, VerbReplay: Operator, VerbResolve: Operator, VerbDiscard: Operator, VerbRestore: Operator, VerbNote: Operator,
 	VerbToolPause: Operator, VerbToolResume: Operator,
 	VerbReplaysCreate: Operator, VerbReplayPause: Operator, VerbReplayResume: Operator, VerbReplayCancel: Operator,
-	VerbRunGrant: Admin, VerbPurge: Admin, VerbImport: Admin, VerbExport: Admin, VerbBackup: Admin,
+	VerbRunGrant: Admin, VerbEdit: Admin, VerbPurge: Admin, VerbImport: Admin, VerbExport: Admin, VerbBackup: Admin,
 }
 
 // Needs is the least role that may ask a verb.

@@ -214,7 +214,7 @@ func problem(err error) Problem {
 	case errors.As(err, &moved):
 		return Problem{Code: 409, What: moved.Error(), Try: "the same without the cursor"}
 	case errors.As(err, &refused):
-		return Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", refused.ID, refused.Why), Try: refused.Try}
+		return refusal(refused)
 	case errors.Is(err, deadletter.ErrNotFound), errors.Is(err, dedupe.ErrNotFound):
 		return Problem{Code: 404, What: err.Error()}
 	case errors.Is(err, dedupe.ErrUnavailable):
@@ -223,6 +223,18 @@ func problem(err error) Problem {
 		return Problem{Code: 400, What: err.Error()}
 	}
 	return Problem{Code: 500, What: err.Error()}
+}
+
+// refusal words what was refused about a letter.
+func refusal(r *deadletter.Refused) Problem {
+	p := Problem{Code: 409, What: fmt.Sprintf("dead letter %s: %s", r.ID, r.Why), Try: r.Try}
+	switch {
+	case r.Denied:
+		p.Code = 403
+	case r.Invalid:
+		p.Code = 422
+	}
+	return p
 }
 
 // errBad is wrapped by errors that are the asker's.

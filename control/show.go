@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -70,6 +71,7 @@ func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, e
 	if r.Letter != "" {
 		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
 	}
+	d.EditedTo, d.EditedFrom = r.EditedTo, s.editedFrom(r.EditedFrom, r.Call)
 	return d, nil
 }
 
@@ -104,7 +106,7 @@ func hide(at any, path []string) {
 	switch v, there := m[key]; {
 	case !there:
 	case len(path) == 1:
-		m[key] = "•••"
+		m[key] = deadletter.Mask
 	default:
 		hide(v, path[1:])
 	}

@@ -31,6 +31,7 @@ func (s *Server) verbs() map[string]func(micro.Request) {
 		VerbStats:      verb(s, s.letterStats),
 		VerbLetterShow: verb(s, s.letterShow),
 		VerbReplay:     verb(s, s.replay),
+		VerbEdit:       verb(s, s.edit),
 		VerbResolve:    verb(s, s.resolve),
 		VerbDiscard:    verb(s, s.discard),
 		VerbRestore:    verb(s, s.restore),
@@ -101,6 +102,7 @@ func (s *Server) letterShow(ctx context.Context, q IDQuery, _ string) (schemas.L
 		return schemas.Letter{}, err
 	}
 	l, err := s.cfg.Letters.Show(ctx, id)
+	s.linkLetter(&l)
 	for _, t := range s.cfg.Tools {
 		if t.Name == l.Tool {
 			l.Arguments = string(Redact([]byte(l.Arguments), t.Redact))

@@ -19,6 +19,9 @@ type Refused struct {
 	Try      string
 	Conflict bool
 	Again    bool // the same may be allowed in a moment
+
+	Denied  bool // the configuration does not allow it
+	Invalid bool // what was asked for is wrong, whatever the letter
 }
 
 func (r *Refused) Error() string {
@@ -50,6 +53,7 @@ type Operations struct {
 	Ledger    Ledger
 	Publisher Publisher
 	Served    func(tool string) bool
+	Editing   Editing
 }
 
 // ReplayOptions say who pays for a replay and what it may include.

@@ -25,6 +25,13 @@ func MessageID(streamCreated, stream string, sequence uint64) string {
 	return "m" + hashID(streamCreated, stream, string(seq[:]))[:callIDLength-1]
 }
 
+// EditedKey is the idempotency key of the call that an operator makes of a dead letter
+// with other arguments. The same edit has the same key, whoever makes it and however
+// often, so that it can only become one call.
+func EditedKey(key, letter, fingerprint string) string {
+	return "edit:" + hashID(key, letter, fingerprint)
+}
+
 // ValidCallID reports whether s has the form of a call ID.
 func ValidCallID(s string) bool {
 	return len(s) == callIDLength && strings.Trim(s, "0123456789abcdefghijklmnopqrstuv") == ""

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"tollgate/dedupe"
+	"tollgate/schemas"
 )
 
 // I13: two keys never share a record. The length of each part is hashed, so no
@@ -66,6 +67,20 @@ func TestLetterID(t *testing.T) {
 	for _, bad := range []string{"", "abc", "abc.", ".1", "abc.-1", "abc.x", "abc.1.2"} {
 		if _, _, err := dedupe.ParseLetterID(bad); err == nil {
 			t.Errorf("%q passed", bad)
+		}
+	}
+}
+
+// An edit is named by the letter and the arguments alone, and fixed like a call's ID.
+func TestEditedKeyIsFixed(t *testing.T) {
+	const letter, f = "oetiahk6jpbse287tlfoc5b76a.0", "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+	got := dedupe.EditedKey("run_42:7", letter, f)
+	if want := "edit:uni9vqfb3uqkf0r5qq1cuot6oa"; got != want || !schemas.ValidKey(got) {
+		t.Errorf("key %s, want %s", got, want)
+	}
+	for _, other := range []string{dedupe.EditedKey("run_42:8", letter, f), dedupe.EditedKey("run_42:7", "oetiahk6jpbse287tlfoc5b76a.1", f), dedupe.EditedKey("run_42:7", letter, f[1:])} {
+		if other == got {
+			t.Errorf("another edit has the key %s as well", got)
 		}
 	}
 }

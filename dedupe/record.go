@@ -76,9 +76,10 @@ const (
 	SlotSchedule Slot = iota + 1 // an armed retry, due later
 	SlotWake                     // a wake-up now: a replay
 	SlotLetter                   // a dead letter
+	SlotEdit                     // another call that an operator has made of a letter: Request
 )
 
-func (s Slot) String() string { return [...]string{"", "schedule", "wake", "letter"}[s] }
+func (s Slot) String() string { return [...]string{"", "schedule", "wake", "letter", "edited call"}[s] }
 
 // Effect says whether a tool changes external state.
 type Effect string
@@ -173,14 +174,16 @@ type Record struct {
 	Released      bool                `json:"released,omitempty"`   // unavailable: the key is free again
 	Attempts      []schemas.Attempt   `json:"attempts,omitempty"`
 	Origin        schemas.Origin      `json:"origin"`
-	Request       *schemas.Request    `json:"request,omitempty"` // while waiting, owed a letter, or admitted without a stream
+	Request       *schemas.Request    `json:"request,omitempty"` // while waiting, owed a letter, or admitted without a stream; of a slot edit, the other call's
 	Slot          Slot                `json:"slot,omitempty"`
 	Letter        schemas.LetterState `json:"letter,omitempty"`
 	LetterReason  string              `json:"letter_reason,omitempty"`
 	LetterSettled time.Time           `json:"letter_settled,omitzero"`
 	Note          string              `json:"note,omitempty"` // an operator's why
 	ReplayBy      string              `json:"replay_by,omitempty"`
-	Replay        string              `json:"replay,omitempty"` // the bulk replay that opened this generation
+	Replay        string              `json:"replay,omitempty"`      // the bulk replay that opened this generation
+	EditedTo      string              `json:"edited_to,omitempty"`   // the call that an operator has made of this one's letter
+	EditedFrom    string              `json:"edited_from,omitempty"` // the letter that this call says it was made of: true only when its record's EditedTo is this call
 	BodyLost      bool                `json:"body_lost,omitempty"`
 	Outcome       *schemas.Outcome    `json:"outcome,omitempty"`
 	Spent         Spent               `json:"spent,omitzero"`   // as told in the headers of the next carrier

@@ -106,7 +106,7 @@ func (c *call) open(v dedupe.View, now time.Time) *dedupe.Record {
 		Call: c.id, Tenant: c.Tenant, Lane: c.Lane, Root: schemas.Root(c.request.Run), Run: payer, Tool: c.Tool,
 		Key: c.request.Key, DownstreamKey: c.id, Fingerprint: c.fingerprint, ToolCallID: c.request.ToolCallID,
 		Published: c.published, Deadline: c.deadline, Origin: c.Origin,
-		Terms: Terms(c.tool, c.policy, c.deadline.Sub(c.published)),
+		Terms: Terms(c.tool, c.policy, c.deadline.Sub(c.published)), EditedFrom: c.editedFrom(),
 	}
 	if c.tool.AgentKey {
 		r.DownstreamKey = c.request.Key
@@ -122,6 +122,16 @@ func (c *call) open(v dedupe.View, now time.Time) *dedupe.Record {
 		r.Request = &c.request
 	}
 	return r
+}
+
+// editedFrom is the letter that the message says it was made of. An agent may say so
+// too; whoever shows it asks the letter's record.
+func (c *call) editedFrom() string {
+	id := c.request.Header.Get(schemas.HeaderReplayOf)
+	if call, _, err := dedupe.ParseLetterID(id); err != nil || !dedupe.ValidCallID(call) {
+		return ""
+	}
+	return id
 }
 
 // claim is the record of the attempt that is about to start.

@@ -21,8 +21,8 @@ type Ledger interface {
 // slot (Call, Token, Generation and Slot), or everything with Number.
 type Publication = dedupe.Publication
 
-// Publisher sends what a commit owes. Slot publishes a record's schedule, wake or
-// letter and returns once the server has stored it. Result and Audit take over the
+// Publisher sends what a commit owes. Slot publishes a record's schedule, wake, letter
+// or edited call and returns once the server has stored it. Result and Audit take over the
 // duty and return at once; root is the first segment of the run that named the call,
 // and number 0 is a repetition that nothing owes. Refused stores the letter of a refused message, if
 // reason is not empty, and gives the refusal to whoever listens.

@@ -20,6 +20,7 @@ const (
 	HeaderToolCallID     = "Tollgate-Tool-Call-Id"
 	HeaderTraceParent    = "traceparent"
 	HeaderTraceState     = "tracestate"
+	HeaderReplayOf       = "Tollgate-Replay-Of" // the dead letter that an operator has edited into this call; believed only when that letter's record says so too
 )
 
 // Headers only the dispatcher writes. From an agent they are stripped.

@@ -41,6 +41,8 @@ type Letter struct {
 	Truncated   bool        `json:"truncated,omitempty"` // headers or outcome were cut to fit
 	BodyLost    bool        `json:"body_lost,omitempty"`
 	Note        string      `json:"note,omitempty"`            // why an operator resolved or discarded it
+	EditedTo    string      `json:"edited_to,omitempty"`       // show only: the call that an operator has asked for instead
+	EditedFrom  string      `json:"edited_from,omitempty"`     // show only: the letter that its call was asked for instead of
 	NextStep    string      `json:"next_step,omitempty"`       // what an operator would do about this reason
 	Outcome     *Outcome    `json:"outcome,omitempty"`         // show only
 	Header      Header      `json:"header,omitempty"`          // show only: the agent's own headers

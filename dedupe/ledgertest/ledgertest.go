@@ -57,6 +57,7 @@ func Run(t *testing.T, open Open) {
 		"numbers rise across restarts":                    numbers,
 		"an old token does not clear a newer slot":        newerSlot,
 		"a published letter gives up its request":         publishedLetter,
+		"an edited call is owed by its letter's record":   editedCall,
 		"a settled call expires after its retention":      expiry,
 		"a pending call never expires":                    pending,
 		"waiting calls are found by run and by due time":  waitingCalls,

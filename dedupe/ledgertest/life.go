@@ -157,6 +157,31 @@ func publishedLetter(t *testing.T, b *bench) {
 	check()
 }
 
+// A settled record that owes an edited call again holds that call's request, and is
+// unpublished, until the call is out.
+func editedCall(t *testing.T, b *bench) {
+	r := call(1, dedupe.Dead)
+	r.Letter = schemas.LetterActive
+	b.put(r)
+	b.update(r.Ref(), func(v dedupe.View) dedupe.Change {
+		v.Record.Letter, v.Record.EditedTo, v.Record.Slot = schemas.LetterResolved, "another", dedupe.SlotEdit
+		v.Record.Request = &schemas.Request{Body: []byte(`{"n":2}`), Header: schemas.Header{schemas.HeaderReplayOf: {r.LetterID()}}}
+		return dedupe.Change{Record: v.Record}
+	})
+	b.Published(dedupe.Publication{Call: r.Call, Token: 1, Slot: dedupe.SlotLetter}) // of the letter, late
+	b.crash()
+	slots, _, _ := b.Owed()
+	if len(slots) != 1 || slots[0].Slot != dedupe.SlotEdit || slots[0].Request == nil || string(slots[0].Request.Body) != `{"n":2}` || !b.view(r.Ref()).Unpublished {
+		t.Fatalf("after a crash %+v is owed", slots)
+	}
+	b.Published(dedupe.Publication{Call: r.Call, Token: 1, Slot: dedupe.SlotEdit})
+	time.Sleep(2 * time.Second)
+	b.crash()
+	if got := b.record(r.Call); got.Request != nil || got.Slot != 0 || got.EditedTo != "another" || b.view(r.Ref()).Unpublished {
+		t.Errorf("record %+v", got)
+	}
+}
+
 func expiry(t *testing.T, b *bench) {
 	r := call(1, dedupe.Done)
 	run := budget.New("t1", "r1", time.Now())

@@ -71,7 +71,7 @@ func (a *App) assemble(ctx context.Context) error {
 	a.letters = &deadletter.Operations{Store: store, Index: deadletter.NewIndex(store, a.ledger), Ledger: a.ledger, Publisher: a.disp, Served: func(tool string) bool {
 		_, ok := a.catalogue.Tool(tool)
 		return ok
-	}}
+	}, Editing: deadletter.Editing{Allowed: c.DeadLetters.AllowEdit, Catalogue: a.catalogue, MaxBody: int(c.Limits.MaxBody)}}
 	a.replays = replays.New(replays.Config{Ledger: a.ledger, Letters: a.letters, List: a.listLetters, Publish: a.outbox.Audit, Keep: c.Ledger.Retention.D(), Log: a.opts.Log})
 	return nil
 }

@@ -109,6 +109,12 @@ func (s *shell) printCall(d *control.CallDetail) {
 	if d.Generation > 0 {
 		s.line("  replays    %d", d.Generation)
 	}
+	if d.EditedFrom != "" {
+		s.line("  edited     from dead letter %s", d.EditedFrom)
+	}
+	if d.EditedTo != "" {
+		s.line("  edited     to call %s", d.EditedTo)
+	}
 	if d.Ambiguous {
 		s.line("  ambiguous  an attempt ended without an answer: its effect may have happened")
 	}

@@ -14,7 +14,7 @@ import (
 
 func (s *shell) dlqCommand() *cobra.Command {
 	c := group("dlq", "Dead letters: find, understand, replay, resolve, discard",
-		s.groupsCommand(), s.lettersCommand(), s.letterCommand(), s.statsCommand(), s.watchCommand(), s.replayCommand(), s.resolveCommand(), s.noteCommand(),
+		s.groupsCommand(), s.lettersCommand(), s.letterCommand(), s.statsCommand(), s.watchCommand(), s.replayCommand(), s.editCommand(), s.resolveCommand(), s.noteCommand(),
 		s.discardCommand(), s.restoreCommand(), s.purgeCommand(), s.exportCommand(), s.importCommand())
 	for _, sub := range c.Commands() {
 		if sub.Flags().Lookup("group") != nil { // it has the shared filter

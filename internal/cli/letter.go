@@ -42,6 +42,12 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	if l.Note != "" {
 		s.line("  note      %s", oneLine(l.Note))
 	}
+	if l.EditedTo != "" {
+		s.line("  edited to call %s", l.EditedTo)
+	}
+	if l.EditedFrom != "" {
+		s.line("  edited from dead letter %s", l.EditedFrom)
+	}
 	if l.Truncated {
 		s.line("  truncated: headers or the outcome were cut so that the letter could be stored")
 	}
@@ -62,6 +68,8 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	switch {
 	case l.State == schemas.LetterDiscarded:
 		s.next("tollgate dlq restore " + id)
+	case l.EditedTo != "":
+		s.next("tollgate calls show " + s.short(l.EditedTo))
 	case l.State != schemas.LetterActive:
 		s.next("tollgate calls show " + s.short(l.Call))
 	case l.Reason == schemas.ReasonUnknownOutcome:

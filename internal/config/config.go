@@ -24,6 +24,7 @@ type Config struct {
 	Policies     map[string]Policy     `key:"policies" doc:"The limits of a class of tools."`
 	Dependencies map[string]Dependency `key:"dependencies" doc:"What several tools stand on together, such as one API or one database."`
 	Tools        map[string]Tool       `key:"tools" doc:"The catalogue: the tools, by name."`
+	DeadLetters  DeadLetters           `key:"dead_letters" doc:"What operators may do with dead letters."`
 	HTTP         *Listener             `key:"http" doc:"A listener for operators: /metrics, /livez, /readyz. Left out: there is none."`
 	Control      Control               `key:"control" doc:"The request/reply endpoints."`
 	Log          Log                   `key:"log" doc:"The log on standard error."`
@@ -136,6 +137,11 @@ type Quota struct {
 type Rate struct {
 	PerSecond float64 `key:"per_s" need:"a rate says how many attempts a second" min:"0.001"`
 	Burst     int     `key:"burst" default:"1" min:"1"`
+}
+
+// DeadLetters sets what operators may do with dead letters.
+type DeadLetters struct {
+	AllowEdit bool `key:"allow_edit" default:"false" doc:"Let operators make another call of a dead letter, with other arguments: tollgate dlq edit."`
 }
 
 // Listener sets the listener for operators.

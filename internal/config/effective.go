@@ -26,10 +26,16 @@ type printer struct {
 
 func (p *printer) structure(v reflect.Value, path string, depth int) {
 	for _, f := range fields(v.Type()) {
-		if value := v.Field(f.index); !value.IsZero() || f.preset != "" || f.need != "" {
+		if value := v.Field(f.index); !value.IsZero() || f.preset != "" || f.need != "" || hasDefaults(value) {
 			p.member(f.name, value, join(path, f.name), depth)
 		}
 	}
+}
+
+// hasDefaults reports whether a section has something to say although everything in it
+// is nothing.
+func hasDefaults(v reflect.Value) bool {
+	return v.Kind() == reflect.Struct && !isInline(v) && slices.ContainsFunc(fields(v.Type()), func(f field) bool { return f.preset != "" })
 }
 
 // member prints one key and its value.

@@ -93,11 +93,11 @@ func (p *play) ended(c call) {
 			p.t.Errorf("I5: %s started %s before the run's deadline and may take %s", c.name, end.Sub(at), attemptTimeout)
 		}
 	}
-	p.lettered(o, m)
+	p.lettered(c, o, m)
 }
 
 // lettered checks that what ended badly, and only that, left a letter.
-func (p *play) lettered(o *schemas.Outcome, m worldtest.Msg) {
+func (p *play) lettered(c call, o *schemas.Outcome, m worldtest.Msg) {
 	p.t.Helper()
 	bad := o.Status == schemas.Failed || o.Status == schemas.UnknownOutcome || o.Status == schemas.Exhausted
 	var active []string
@@ -107,7 +107,7 @@ func (p *play) lettered(o *schemas.Outcome, m worldtest.Msg) {
 		}
 	}
 	want := []string{fmt.Sprintf("%s.%d", o.Call, o.Generation)}
-	if !bad {
+	if !bad || c.edited {
 		want = nil
 	}
 	if !slices.Equal(active, want) {

@@ -14,7 +14,7 @@ type op string
 // The operations.
 const (
 	commit  op = "commit"  // of the ledger
-	publish op = "publish" // a write of the dispatcher's connection with a schedule, wake, letter, outcome or audit entry
+	publish op = "publish" // a write of the dispatcher's connection with a schedule, wake, letter, edited call, outcome or audit entry
 	ack     op = "ack"     // such a write with an acknowledgement or a message handed back
 	tool    op = "tool"    // a call of a tool's function
 	firing  op = "firing"  // a retry's schedule comes due
@@ -108,7 +108,7 @@ func writes(o op, b []byte) bool {
 	var prefixes []string
 	switch o {
 	case publish:
-		prefixes = []string{"tollgate.sched.", "tollgate.retry.", "tollgate.dlq.", "tollgate.results.", "tollgate.audit."}
+		prefixes = []string{"tollgate.sched.", "tollgate.retry.", "tollgate.dlq.", "tollgate.results.", "tollgate.audit.", "tollgate.calls."}
 	case ack:
 		prefixes = []string{"$JS.ACK."}
 	case firing:

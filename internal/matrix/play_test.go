@@ -47,6 +47,7 @@ type play struct {
 func perform(t *testing.T, s *story, f *fault) {
 	natstest.Bubble(t, func(t *testing.T) {
 		w := worldtest.Prepare(t, tools, nil, f.setup == embedded)
+		w.Config += "dead_letters: { allow_edit: true }\n"
 		w.AckWait, w.Sweep = 5*time.Second, 2*time.Second
 		p := &play{t: t, w: w, f: f, s: s, stage: newStage(s, f)}
 		p.heard = listen(t, w)

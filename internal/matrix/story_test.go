@@ -27,6 +27,7 @@ type call struct {
 	want       schemas.Status   // of it
 	may        []schemas.Status // also, when the fault may cost an attempt or leave an effect in doubt
 	first      []schemas.Status // of generation 0, where there are more
+	edited     bool             // its letter is resolved by another call
 	runFor     time.Duration    // the run's own deadline, from the publish; 0: none
 }
 
@@ -93,7 +94,7 @@ func inTurn(names ...string) func(*play) {
 var doubt = []schemas.Status{schemas.UnknownOutcome, schemas.Failed}
 
 func stories() []*story {
-	return slices.Concat(plain(), exhausted(), operated(), repeated())
+	return slices.Concat(plain(), exhausted(), operated(), repeated(), edited())
 }
 
 // plain are calls that nobody but the dispatcher has to do with.
