@@ -81,4 +81,5 @@ var routes = []map[string]handler{
 	runsRoutes,
 	toolsRoutes,
 	overviewRoutes,
+	deadRoutes, deadListRoutes, deadActRoutes, letterRoutes, replayNewRoutes, replaysRoutes,
 }

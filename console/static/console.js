@@ -53,3 +53,13 @@
 
   setInterval(() => look().catch(() => { footer.dataset.lost = "yes"; }), every);
 })();
+
+// How many rows of a list are selected, beside the choice to act on them.
+(() => {
+  "use strict";
+  const count = document.querySelector("[data-selected]");
+  if (!count) return;
+  const show = () => { count.textContent = `(${document.querySelectorAll("input[data-select]:checked").length})`; };
+  document.addEventListener("change", show);
+  show();
+})();

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,33 +101,13 @@ func (f *letterFilter) names(args []string, action string) error {
 	return nil
 }
 
-// mostDays is how old an age may be: more would wrap around into the future.
-const mostDays = 100 * 366
-
-var agePattern = regexp.MustCompile(`^(\d+)d(.*)$`)
-
 // instant reads an RFC 3339 time, or an age counted back from now.
 func (s *shell) instant(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return t.UTC(), nil
-	}
-	days, rest := 0, text
-	var err error
-	if m := agePattern.FindStringSubmatch(text); m != nil {
-		days, err = strconv.Atoi(m[1])
-		rest = m[2]
-	}
-	age := time.Duration(0)
-	if rest != "" && err == nil {
-		age, err = time.ParseDuration(rest)
-	}
-	if err != nil || age < 0 || days > mostDays {
+	t, err := deadletter.Instant(text, s.now())
+	if err != nil {
 		return time.Time{}, usage(flag+" "+quoted(text)+" is neither a time nor an age", flag+" 2026-11-30T12:00:00Z, 2h or 3d")
 	}
-	return s.now().Add(-age).AddDate(0, 0, -days).UTC(), nil
+	return t, nil
 }
 
 // letters reads every page, or one.

@@ -9,27 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
-	"unicode/utf8"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"tollgate/control"
-	"tollgate/schemas"
 )
-
-// parcel is one line of an export: a letter as it is stored, so that it can come back
-// byte for byte. What is not text stands in the fields that end in 64.
-type parcel struct {
-	ID       string              `json:"id"`
-	Subject  string              `json:"subject"`
-	Header   schemas.Header      `json:"header,omitempty"`
-	Header64 map[string][][]byte `json:"header_base64,omitempty"`
-	Body     string              `json:"body,omitempty"`
-	Body64   []byte              `json:"body_base64,omitempty"`
-}
 
 func (s *shell) exportCommand() *cobra.Command {
 	var f letterFilter
@@ -121,60 +106,14 @@ func (s *shell) target(path string, zip bool) (io.Writer, func() error, error) {
 }
 
 // fetch gets one letter as it is stored.
-func (s *shell) fetch(ctx context.Context, id string) (parcel, error) {
+func (s *shell) fetch(ctx context.Context, id string) (control.Parcel, error) {
 	c, err := s.control()
 	if err != nil {
-		return parcel{}, err
+		return control.Parcel{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	query, err := json.Marshal(control.IDQuery{ID: id})
-	if err != nil {
-		return parcel{}, err
-	}
-	m, err := c.Send(ctx, control.VerbExport, nats.Header{}, query)
-	if err != nil {
-		return parcel{}, err
-	}
-	p := parcel{ID: id, Subject: m.Header.Get(control.HeaderSubject), Header: schemas.Header(m.Header)}
-	delete(p.Header, control.HeaderSubject)
-	if full := p.Header.Get(schemas.HeaderLetter); full != "" {
-		p.ID = full
-	}
-	p.pack(m.Data)
-	return p, nil
-}
-
-// pack keeps what JSON could not give back apart.
-func (p *parcel) pack(body []byte) {
-	if p.Body = string(body); !utf8.Valid(body) {
-		p.Body, p.Body64 = "", body
-	}
-	for k, vs := range p.Header {
-		if utf8.ValidString(k + strings.Join(vs, "")) {
-			continue
-		}
-		if p.Header64 == nil {
-			p.Header64 = map[string][][]byte{}
-		}
-		for _, v := range vs {
-			p.Header64[k] = append(p.Header64[k], []byte(v))
-		}
-		delete(p.Header, k)
-	}
-}
-
-func (p *parcel) unpack() (nats.Header, []byte) {
-	h := nats.Header(p.Header.Clone())
-	for k, vs := range p.Header64 {
-		for _, v := range vs {
-			h[k] = append(h[k], string(v))
-		}
-	}
-	if p.Body64 != nil {
-		return h, p.Body64
-	}
-	return h, []byte(p.Body)
+	return c.Fetch(ctx, id)
 }
 
 func (s *shell) importCommand() *cobra.Command {
@@ -208,7 +147,7 @@ func (s *shell) bringBack(ctx context.Context, path, why string) error {
 	show := s.progress("read", 0)
 	defer show.end()
 	for {
-		var p parcel
+		var p control.Parcel
 		if err := in.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
@@ -275,12 +214,12 @@ func (s *shell) source(path string) (*json.Decoder, func(), error) {
 }
 
 // give hands one letter to the dispatcher.
-func (s *shell) give(ctx context.Context, p *parcel, why string) (added bool, err error) {
+func (s *shell) give(ctx context.Context, p *control.Parcel, why string) (added bool, err error) {
 	c, err := s.control()
 	if err != nil {
 		return false, err
 	}
-	h, body := p.unpack()
+	h, body := p.Unpack()
 	h[control.HeaderSubject] = []string{p.Subject}
 	if why != "" {
 		h[control.HeaderWhy] = []string{oneLine(why)}
