@@ -17,7 +17,11 @@ func (s *Server) letterList(ctx context.Context, f deadletter.Filter, _ string) 
 		return deadletter.Page{}, bad("%v", err)
 	}
 	p, err := s.cfg.Letters.Index.List(ctx, f)
-	return fit(p), err
+	p = fit(p)
+	for i, l := range p.Letters {
+		p.Letters[i].Message = s.redactMessage(ctx, l.Tool, l.ID, l.Message)
+	}
+	return p, err
 }
 
 // mostListed is about how many bytes of letters an answer may have: it has to fit a message.
@@ -67,6 +71,9 @@ func (s *Server) groups(ctx context.Context, q GroupsQuery, _ string) (GroupsPag
 		return GroupsPage{}, bad("cannot group by %q; the keys are %v", q.By, deadletter.GroupKeys)
 	}
 	gs, count, total, err := s.cfg.Letters.Index.Groups(ctx, q.Filter, q.By)
+	for i, g := range gs {
+		gs[i].Error = s.redactMessage(ctx, g.Tool, g.Newest, g.Error)
+	}
 	return GroupsPage{Groups: gs, Count: count, Total: total}, err
 }
 
@@ -121,7 +128,7 @@ func (s *Server) importLetter(r micro.Request) {
 		h := schemas.Header(r.Headers()).Clone()
 		p := deadletter.Parcel{Subject: h.Get(HeaderSubject), Header: h, Body: r.Data()}
 		why := h.Get(HeaderWhy)
-		for _, ours := range []string{HeaderBy, HeaderSubject, HeaderWhy} {
+		for _, ours := range []string{HeaderBy, HeaderRole, HeaderSubject, HeaderWhy} {
 			delete(h, ours)
 		}
 		id, added, err := s.cfg.Letters.Import(ctx, p, by, why)

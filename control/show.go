@@ -3,12 +3,10 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
 
-	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
@@ -56,7 +54,7 @@ func summary(r *dedupe.Record) CallSummary {
 	return c
 }
 
-func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, error) {
+func (s *Server) callShow(ctx context.Context, q IDQuery, _ string) (CallDetail, error) {
 	prefix, _, _ := strings.Cut(q.ID, ".") // a letter's ID names its call
 	id, err := s.call(prefix)
 	if err != nil {
@@ -72,42 +70,6 @@ func (s *Server) callShow(_ context.Context, q IDQuery, _ string) (CallDetail, e
 		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
 	}
 	d.EditedTo, d.EditedFrom = r.EditedTo, s.editedFrom(r.EditedFrom, r.Call)
+	s.redactCall(ctx, &d, r)
 	return d, nil
-}
-
-// Redact hides the values at JSON pointers, for display. Arguments that are not an
-// object come back as they are.
-func Redact(arguments []byte, pointers []string) []byte {
-	if len(pointers) == 0 {
-		return arguments
-	}
-	var doc map[string]any
-	d := json.NewDecoder(strings.NewReader(string(arguments)))
-	d.UseNumber()
-	if d.Decode(&doc) != nil {
-		return arguments
-	}
-	for _, p := range pointers {
-		hide(doc, strings.Split(strings.TrimPrefix(p, "/"), "/"))
-	}
-	out, err := json.Marshal(doc)
-	if err != nil {
-		return arguments
-	}
-	return out
-}
-
-func hide(at any, path []string) {
-	m, ok := at.(map[string]any)
-	if !ok {
-		return
-	}
-	key := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
-	switch v, there := m[key]; {
-	case !there:
-	case len(path) == 1:
-		m[key] = deadletter.Mask
-	default:
-		hide(v, path[1:])
-	}
 }

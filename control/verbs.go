@@ -103,11 +103,7 @@ func (s *Server) letterShow(ctx context.Context, q IDQuery, _ string) (schemas.L
 	}
 	l, err := s.cfg.Letters.Show(ctx, id)
 	s.linkLetter(&l)
-	for _, t := range s.cfg.Tools {
-		if t.Name == l.Tool {
-			l.Arguments = string(Redact([]byte(l.Arguments), t.Redact))
-		}
-	}
+	s.redactLetter(&l)
 	if n := len(l.Arguments); n > maxShown {
 		l.Arguments, l.ArgsBytes = strings.ToValidUTF8(l.Arguments[:maxShown], ""), n
 	}

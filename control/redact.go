@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"tollgate/deadletter"
+	"tollgate/dedupe"
+	"tollgate/dispatcher"
+	"tollgate/schemas"
+)
+
+// pointers are what the configuration hides of a tool's arguments.
+func (s *Server) pointers(tool string) []string {
+	for _, t := range s.cfg.Tools {
+		if t.Name == tool {
+			return t.Redact
+		}
+	}
+	return nil
+}
+
+// redactLetter hides it in a whole letter: in the arguments, and wherever the tool or a
+// header has repeated it.
+func (s *Server) redactLetter(l *schemas.Letter) {
+	shown, hidden := deadletter.Redact([]byte(l.Arguments), s.pointers(l.Tool))
+	l.Arguments, l.Message, l.Outcome = string(shown), hidden.Text(l.Message), hidden.Outcome(l.Outcome)
+	for _, values := range l.Header {
+		for i, v := range values {
+			values[i] = hidden.Text(v)
+		}
+	}
+}
+
+// redactMessage is what a letter died of, with hidden what its arguments hide. A list
+// holds no arguments, so they are read; a message whose arguments cannot be is hidden.
+func (s *Server) redactMessage(ctx context.Context, tool, id, message string) string {
+	redacts := len(s.pointers(tool)) > 0
+	if tool == "" { // of a group that spans several
+		redacts = slices.ContainsFunc(s.cfg.Tools, func(t *dispatcher.Tool) bool { return len(t.Redact) > 0 })
+	}
+	if message == "" || !redacts {
+		return message
+	}
+	hidden, ok := s.hiddenBy(ctx, id)
+	if !ok {
+		return deadletter.Mask
+	}
+	return hidden.Text(message)
+}
+
+// hiddenBy is what a stored letter's arguments hide.
+func (s *Server) hiddenBy(ctx context.Context, id string) (deadletter.Hidden, bool) {
+	call, generation, err := dedupe.ParseLetterID(id)
+	if err != nil {
+		return deadletter.Hidden{}, false
+	}
+	l, err := s.cfg.Letters.Store.Get(ctx, call, generation)
+	if err != nil {
+		return deadletter.Hidden{}, false
+	}
+	_, hidden := deadletter.Redact([]byte(l.Arguments), s.pointers(l.Tool))
+	return hidden, true
+}
+
+// redactCall hides it in a call, as far as its arguments are still known: those of a
+// call that waits are in the ledger, those of one that died are in its letter. A call
+// that succeeded has left nothing but its result, which is shown as the tool gave it.
+func (s *Server) redactCall(ctx context.Context, d *CallDetail, r *dedupe.Record) {
+	if len(s.pointers(r.Tool)) == 0 {
+		return
+	}
+	var hidden deadletter.Hidden
+	switch {
+	case r.Request != nil:
+		_, hidden = deadletter.Redact(r.Request.Body, s.pointers(r.Tool))
+	case r.Letter != "":
+		hidden, _ = s.hiddenBy(ctx, r.LetterID())
+	}
+	d.Outcome, d.Timeline = hidden.Outcome(d.Outcome), hidden.Attempts(d.Timeline)
+}
