@@ -22,14 +22,16 @@ import (
 //go:embed templates static
 var files embed.FS
 
-// Config is what the console stands on. All fields are required but the last two.
+// Config is what the console stands on. All fields are required but the last four.
 type Config struct {
-	NATS     *nats.Conn // the dispatcher's own connection
-	Subjects schemas.Subjects
-	Version  string
-	Log      zerolog.Logger
-	Users    []User           // who may sign in with a token of their own; none: by one-time links only
-	Now      func() time.Time // nil: time.Now
+	NATS      *nats.Conn // the dispatcher's own connection
+	Subjects  schemas.Subjects
+	Version   string
+	Log       zerolog.Logger
+	Users     []User           // who may sign in with a token of their own; none: by one-time links only
+	PublicURL string           // where browsers reach it; "": where it listens
+	Off       string           // why nobody may use it; "": it is on
+	Now       func() time.Time // nil: time.Now
 }
 
 // Console serves the pages. It is made by [New] only.
@@ -37,6 +39,8 @@ type Console struct {
 	cfg      Config
 	pages    pages
 	sessions *sessions
+	tries    tries
+	mux      *http.ServeMux // of all pages
 }
 
 // New reads the templates, all of which have to be right.
@@ -44,9 +48,13 @@ func New(cfg Config) (*Console, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	c := &Console{cfg: cfg, sessions: newSessions(cfg.Now)}
+	c := &Console{cfg: cfg, sessions: newSessions(cfg.Now), tries: newTries()}
+	if c.encrypted() {
+		c.sessions.cookie = "__Host-tollgate-session" // a browser takes it only with Secure, and for this host alone
+	}
 	var err error
 	c.pages, err = c.readPages()
+	c.route()
 	return c, err
 }
 
@@ -55,10 +63,17 @@ func New(cfg Config) (*Console, error) {
 func (c *Console) Link(u User) string { return "/signin?link=" + c.sessions.link(u) }
 
 // Handler is everything the console serves.
-func (c *Console) Handler() http.Handler {
+func (c *Console) Handler() http.Handler { return c.guard(c.mux) }
+
+func (c *Console) route() {
 	mux := http.NewServeMux()
+	c.mux = mux
 	static, _ := fs.Sub(files, "static") // it is embedded: the name is right or nothing builds
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	if c.cfg.Off != "" {
+		mux.HandleFunc("/", c.off)
+		return
+	}
 	mux.HandleFunc("GET /signin", c.signInPage)
 	mux.HandleFunc("POST /signin", c.signIn)
 	mux.HandleFunc("POST /signout", c.signOut)
@@ -67,8 +82,21 @@ func (c *Console) Handler() http.Handler {
 			mux.Handle(pattern, c.signedIn(h))
 		}
 	}
-	return guard(mux)
 }
+
+// Off says why nobody may use the console, or is "".
+func (c *Console) Off() string { return c.cfg.Off }
+
+// off says so on a page.
+func (c *Console) off(w http.ResponseWriter, r *http.Request) {
+	t := trouble{Status: http.StatusForbidden, What: c.cfg.Off, Try: TurnOn}
+	if err := c.render(w, t.Status, "trouble", &page{Title: "The console is off", Data: t, URL: r.URL, Now: c.cfg.Now(), Version: c.cfg.Version}); err != nil {
+		http.Error(w, c.cfg.Off, t.Status)
+	}
+}
+
+// TurnOn is how a console that is off is switched on.
+const TurnOn = "name users under http.users in the dispatcher's configuration and restart it, or let it listen on 127.0.0.1 only"
 
 // handler answers one request of somebody who is signed in. What it returns is shown
 // on a page of its own.
@@ -82,4 +110,5 @@ var routes = []map[string]handler{
 	toolsRoutes,
 	overviewRoutes,
 	deadRoutes, deadListRoutes, deadActRoutes, letterRoutes, replayNewRoutes, replaysRoutes,
+	settingsRoutes,
 }

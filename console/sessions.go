@@ -22,11 +22,12 @@ type User struct {
 
 // How long things last, and how many there may be.
 const (
-	linkFor      = 15 * time.Minute
-	sessionFor   = 12 * time.Hour
+	linkFor      = control.LinkFor
 	mostSessions = 1000
-	cookie       = "tollgate-session"
 )
+
+// SessionFor is how long somebody stays signed in.
+const SessionFor = 12 * time.Hour
 
 // session is one browser that is signed in.
 type session struct {
@@ -37,14 +38,15 @@ type session struct {
 
 // sessions are who is signed in. They live as long as the process.
 type sessions struct {
-	now   func() time.Time
-	mu    sync.Mutex
-	open  map[string]*session // by the cookie's value
-	links map[string]session  // that were not used yet
+	now    func() time.Time
+	cookie string // its name
+	mu     sync.Mutex
+	open   map[string]*session // by the cookie's value
+	links  map[string]session  // that were not used yet
 }
 
 func newSessions(now func() time.Time) *sessions {
-	return &sessions{now: now, open: map[string]*session{}, links: map[string]session{}}
+	return &sessions{now: now, cookie: "tollgate-session", open: map[string]*session{}, links: map[string]session{}}
 }
 
 func (s *sessions) link(u User) string {
@@ -72,7 +74,7 @@ func (s *sessions) begin(u User) string {
 	defer s.mu.Unlock()
 	s.sweep()
 	id := rand.Text()
-	s.open[id] = &session{user: u, until: s.now().Add(sessionFor)}
+	s.open[id] = &session{user: u, until: s.now().Add(SessionFor)}
 	return id
 }
 
@@ -84,7 +86,7 @@ func (s *sessions) end(id string) {
 
 // find returns who a request is from.
 func (s *sessions) find(r *http.Request) (id string, u User, ok bool) {
-	k, err := r.Cookie(cookie)
+	k, err := r.Cookie(s.cookie)
 	if err != nil {
 		return "", User{}, false
 	}
@@ -144,49 +146,4 @@ func who(users []User, token string) (u User, ok bool) {
 		}
 	}
 	return u, ok
-}
-
-// signInPage asks for a token, or takes a one-time link.
-func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
-	if token := r.URL.Query().Get("link"); token != "" {
-		if u, ok := c.sessions.redeem(token); ok {
-			c.enter(w, r, u, "/")
-			return
-		}
-		c.askToSignIn(w, r, http.StatusForbidden, "That link was used already or is too old: make another.")
-		return
-	}
-	c.askToSignIn(w, r, http.StatusOK, "")
-}
-
-func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
-	u, ok := who(c.cfg.Users, r.PostFormValue("token"))
-	if !ok {
-		c.cfg.Log.Warn().Str("from", r.RemoteAddr).Msg("console: sign-in refused")
-		c.askToSignIn(w, r, http.StatusForbidden, "No user has that token.")
-		return
-	}
-	c.enter(w, r, u, local(r.PostFormValue("to")))
-}
-
-// enter begins a session and goes on to a page.
-func (c *Console) enter(w http.ResponseWriter, r *http.Request, u User, to string) {
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: c.sessions.begin(u), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: int(sessionFor.Seconds())})
-	http.Redirect(w, r, to, http.StatusSeeOther)
-}
-
-func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	if id, _, ok := c.sessions.find(r); ok {
-		c.sessions.end(id)
-	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	http.Redirect(w, r, "/signin", http.StatusSeeOther)
-}
-
-// local is an address of this console, or its first page.
-func local(to string) string {
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
-		return "/"
-	}
-	return to
 }

@@ -24,6 +24,7 @@ var needs = map[string]Role{
 	VerbToolPause: Operator, VerbToolResume: Operator,
 	VerbReplaysCreate: Operator, VerbReplayPause: Operator, VerbReplayResume: Operator, VerbReplayCancel: Operator,
 	VerbRunGrant: Admin, VerbEdit: Admin, VerbPurge: Admin, VerbImport: Admin, VerbExport: Admin, VerbBackup: Admin,
+	VerbConsoleLink: Admin,
 }
 
 // Needs is the least role that may ask a verb.

@@ -60,7 +60,9 @@ type Config struct {
 	Ledgers    func() LedgerStatus
 	Owner      func() bool
 	History    func(now time.Time, window, step time.Duration) History
-	Missing    func() []string // why the dispatcher is not ready, a line each
+	Missing    func() []string                              // why the dispatcher is not ready, a line each
+	Link       func(name string, role Role) (string, error) // makes a one-time link to the console
+	Settings   func() Settings
 	Version    string
 	Log        zerolog.Logger
 	Replies    []string // prefixes that may be answered; nil: _INBOX.
@@ -96,12 +98,13 @@ func Serve(ctx, work context.Context, cfg Config) error {
 	p := cfg.Subjects.Prefix
 	err = errors.Join(
 		svc.AddEndpoint("do", s.handler(s.do), micro.WithEndpointSubject(p+".do.*.>")),
-		svc.AddEndpoint("cancel", s.handler(s.cancel), micro.WithEndpointSubject(p+".cancel.*")),
+		svc.AddEndpoint("cancel", s.handler(s.permitted(VerbCancel, s.cancel)), micro.WithEndpointSubject(p+".cancel.*")),
 	)
 	verbs := s.verbs()
 	maps.Copy(verbs, s.replaysVerbs())
+	maps.Copy(verbs, s.accessVerbs())
 	for verb, h := range verbs {
-		err = errors.Join(err, svc.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), s.handler(h), micro.WithEndpointSubject(cfg.Subjects.Control(verb))))
+		err = errors.Join(err, svc.AddEndpoint(strings.ReplaceAll(verb, ".", "-"), s.handler(s.permitted(verb, h)), micro.WithEndpointSubject(cfg.Subjects.Control(verb))))
 	}
 	if err == nil {
 		err = cfg.NATS.Flush() // whoever asks after Serve has begun finds us
@@ -210,7 +213,10 @@ func problem(err error) Problem {
 	}
 	var refused *deadletter.Refused
 	var moved *deadletter.Moved
+	var off *NoConsole
 	switch {
+	case errors.As(err, &off):
+		return Problem{Code: 409, What: off.Why, Try: off.Try}
 	case errors.As(err, &moved):
 		return Problem{Code: 409, What: moved.Error(), Try: "the same without the cursor"}
 	case errors.As(err, &refused):

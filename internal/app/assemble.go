@@ -215,7 +215,7 @@ func (a *App) serveControl(ctx, work context.Context) error {
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},
-		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, History: a.history.Read, Missing: a.Missing, Version: a.opts.Version, Log: a.opts.Log,
+		Backup: a.backup, Ledgers: a.ledgerStatus, Owner: a.term.Valid, History: a.history.Read, Missing: a.Missing, Link: a.linkTo, Settings: a.settings, Version: a.opts.Version, Log: a.opts.Log,
 		Replies: a.opts.Config.Control.ReplyPrefixes, Serving: func() { close(a.answering) },
 	})
 }

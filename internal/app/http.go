@@ -1,11 +1,17 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 
 	"tollgate/console"
+	"tollgate/control"
+	"tollgate/internal/config"
 	"tollgate/internal/metrics"
 	"tollgate/internal/web"
 )
@@ -18,21 +24,53 @@ func (a *App) openHTTP() error {
 	}
 	var err error
 	a.http, err = web.Listen(c.Listen, c.Expose, a.opts.Log)
+	if u, urlErr := url.Parse(c.PublicURL); err == nil && urlErr == nil {
+		a.http.Answer(u.Host)
+	}
 	return err
 }
 
-// openConsole makes the operators' pages.
+// openConsole makes the operators' pages. Beyond this machine they are for those only
+// who prove who they are, whoever else may read the metrics there.
 func (a *App) openConsole() (err error) {
-	a.console, err = console.New(console.Config{NATS: a.nc, Subjects: a.subjects, Version: a.opts.Version, Log: a.opts.Log})
+	c := console.Config{NATS: a.nc, Subjects: a.subjects, Version: a.opts.Version, Log: a.opts.Log}
+	if h := a.opts.Config.HTTP; h != nil {
+		c.PublicURL, c.Users = strings.TrimSuffix(h.PublicURL, "/"), users(h)
+		if !web.Local(h.Listen) && len(h.Users) == 0 {
+			c.Off = "the console is off: other machines reach this listener, and no user may sign in"
+		}
+	}
+	a.console, err = console.New(c)
 	return err
 }
 
-// ConsoleLink is an address that signs one browser in once; "" without a listener.
+// users are who may sign in with a token.
+func users(h *config.Listener) []console.User {
+	var list []console.User
+	for _, name := range slices.Sorted(maps.Keys(h.Users)) {
+		u := h.Users[name]
+		list = append(list, console.User{Name: name, Role: control.Role(u.Role), SHA256: u.Digest()})
+	}
+	return list
+}
+
+// ConsoleLink is an address that signs one browser in once; "" where there is no console.
 func (a *App) ConsoleLink(u console.User) string {
-	if a.http == nil {
+	if a.http == nil || a.console.Off() != "" {
 		return ""
 	}
-	return a.http.URL() + a.console.Link(u)
+	return cmp.Or(strings.TrimSuffix(a.opts.Config.HTTP.PublicURL, "/"), a.http.URL()) + a.console.Link(u)
+}
+
+// linkTo makes such a link for somebody who asked the control service.
+func (a *App) linkTo(name string, role control.Role) (string, error) {
+	switch {
+	case a.http == nil:
+		return "", &control.NoConsole{Why: "the dispatcher has no listener for operators, so there is no console", Try: "http: {} in its configuration, and a restart; tollgate dev has one by itself"}
+	case a.console.Off() != "":
+		return "", &control.NoConsole{Why: a.console.Off(), Try: console.TurnOn}
+	}
+	return a.ConsoleLink(console.User{Name: name, Role: role}), nil
 }
 
 // serveHTTP serves operators until ctx ends.

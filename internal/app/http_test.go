@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"tollgate/console"
+	"tollgate/control"
 	"tollgate/internal/app"
 	"tollgate/internal/config"
 )
@@ -83,9 +87,45 @@ func TestOperatorsAreServedOverHTTP(t *testing.T) {
 			t.Errorf("/metrics does not hold %q", want)
 		}
 	}
-	if code, _ := get(t, a.HTTPURL()+"/nothing"); code != http.StatusNotFound {
-		t.Errorf("an unknown path: %d", code)
+	if code, body := get(t, a.HTTPURL()+"/nothing"); code != http.StatusOK || !strings.Contains(body, "tollgate console") {
+		t.Errorf("who is not signed in: %d %s", code, body)
 	}
+}
+
+// On an address that others reach, without users: the metrics are there for whoever the
+// firewall lets through, and the console is for nobody.
+func TestAnExposedListenerWithoutUsersHasMetricsAndNoConsole(t *testing.T) {
+	a, err := served(t, `http: { listen: "0.0.0.0:0", expose: true }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 200, "/": 403, "/audit": 403, "/signin": 403} {
+		if code, body := get(t, a.HTTPURL()+path); code != want || want == 403 && !strings.Contains(body, "http.users") {
+			t.Errorf("%s: %d, want %d: %.300s", path, code, want, body)
+		}
+	}
+	if link := a.ConsoleLink(console.User{Name: "ann", Role: control.Admin}); link != "" {
+		t.Errorf("a link all the same: %s", link)
+	}
+}
+
+func TestAnExposedListenerWithUsersAsksWhoOneIs(t *testing.T) {
+	a, err := served(t, `http: { listen: "0.0.0.0:0", expose: true, users: { ann: { role: viewer, token: 0123456789abcdef } } }`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jar, _ := cookiejar.New(nil) // it fails never
+	c := http.Client{Timeout: 20 * time.Second, Jar: jar}
+	resp, err := c.PostForm(a.HTTPURL()+"/signin", url.Values{"token": {"0123456789abcdef"}, "to": {"/settings"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), "You are <strong>ann</strong>, with the role <strong>viewer</strong>") {
+		t.Errorf("%d %v %s", resp.StatusCode, err, body)
+	}
+	c.CloseIdleConnections()
 }
 
 func TestNobodyAskedForAListener(t *testing.T) {

@@ -94,10 +94,10 @@ func (s *shell) root() *cobra.Command {
 			c.AddCommand(sub)
 		}
 	}
-	add(groupRun, s.devCommand(), s.serveCommand(), s.demoCommand(), s.configCommand())
+	add(groupRun, s.devCommand(), s.serveCommand(), s.demoCommand(), s.configCommand(), s.consoleCommand())
 	add(groupCall, s.callCommand(), s.resultCommand(), s.cancelCommand())
 	add(groupOperate, s.statusCommand(), s.callsCommand(), s.runsCommand(), s.dlqCommand(), s.auditCommand(), s.replaysCommand(), s.toolsCommand(),
-		s.verifyCommand(), s.backupCommand(), s.benchCommand(), s.versionCommand())
+		s.verifyCommand(), s.backupCommand(), s.benchCommand(), s.settingsCommand(), s.versionCommand())
 	c.AddCommand(exitCodesTopic())
 	return c
 }

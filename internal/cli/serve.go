@@ -80,6 +80,8 @@ func (s *shell) serve(ctx context.Context, v serving, o app.Options) error {
 		s.say("metrics  %s/metrics, and /livez, /readyz", url)
 		if v.command == "dev" {
 			s.say("console  %s (signs one browser in, once)", a.ConsoleLink(console.User{Name: operator(), Role: control.Admin}))
+		} else if s.errTTY {
+			s.say("console  tollgate console signs a browser in")
 		}
 	}
 	s.say("ready in %s, serving %s", brief(time.Since(began)), count(len(o.Config.Tools), "tool"))

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"tollgate/internal/web"
 	"tollgate/schemas"
 )
 
@@ -142,15 +141,6 @@ func (k *checker) ledger() {
 	}
 	if k.Ledger.Path == "" {
 		k.add("ledger.path", "is empty: want the path of a file")
-	}
-}
-
-func (k *checker) http() {
-	if k.HTTP == nil {
-		return
-	}
-	if err := web.Check(k.HTTP.Listen, k.HTTP.Expose); err != nil {
-		k.add("http.listen", "%v", err)
 	}
 }
 

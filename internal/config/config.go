@@ -25,7 +25,7 @@ type Config struct {
 	Dependencies map[string]Dependency `key:"dependencies" doc:"What several tools stand on together, such as one API or one database."`
 	Tools        map[string]Tool       `key:"tools" doc:"The catalogue: the tools, by name."`
 	DeadLetters  DeadLetters           `key:"dead_letters" doc:"What operators may do with dead letters."`
-	HTTP         *Listener             `key:"http" doc:"A listener for operators: /metrics, /livez, /readyz. Left out: there is none."`
+	HTTP         *Listener             `key:"http" doc:"A listener for operators: the console, /metrics, /livez, /readyz. Left out: there is none."`
 	Control      Control               `key:"control" doc:"The request/reply endpoints."`
 	Log          Log                   `key:"log" doc:"The log on standard error."`
 
@@ -37,6 +37,7 @@ type source struct {
 	file     string
 	dir      string // what relative paths are relative to
 	where    map[string]place
+	preset   map[string]bool   // what the file left out and a default holds for
 	raw      map[string]string // the text of values that hold ${...}, before it was replaced
 	secrets  []string
 	warnings []Problem
@@ -142,12 +143,6 @@ type Rate struct {
 // DeadLetters sets what operators may do with dead letters.
 type DeadLetters struct {
 	AllowEdit bool `key:"allow_edit" default:"false" doc:"Let operators make another call of a dead letter, with other arguments: tollgate dlq edit."`
-}
-
-// Listener sets the listener for operators.
-type Listener struct {
-	Listen string `key:"listen" default:"127.0.0.1:9464" doc:"Beyond the loopback address only with expose."`
-	Expose bool   `key:"expose" default:"false" doc:"Let other machines reach it. Nobody has to prove who they are: a firewall or proxy has to decide who gets there."`
 }
 
 // Control sets the request/reply endpoints.

@@ -65,3 +65,6 @@ func (c *Config) asTenants() map[string][]string {
 // Path resolves a relative path of the file, such as the ledger's, against the
 // file's folder.
 func (c *Config) Path(name string) string { return c.path(name) }
+
+// File is where the configuration was read from.
+func (c *Config) File() string { return c.file }

@@ -136,6 +136,7 @@ func (d *decoder) missing(n *node, path string, v reflect.Value, f field) {
 		d.problem(&node{place: at}, path, "missing: %s", f.need)
 	case f.preset != "":
 		d.value(presetNode(f.preset, at, v.Type()), path, v, f)
+		d.preset[path] = true
 	case v.Kind() == reflect.Struct && len(fields(v.Type())) > 0:
 		d.value(&node{kind: mapping, place: at}, path, v, f)
 	}

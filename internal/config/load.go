@@ -51,7 +51,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, 
 	}
 	override(root, env)
 	d := &decoder{env: env, problems: problems, source: source{
-		file: name, dir: filepath.Dir(name), where: map[string]place{}, raw: map[string]string{},
+		file: name, dir: filepath.Dir(name), where: map[string]place{}, preset: map[string]bool{}, raw: map[string]string{},
 	}}
 	c := new(Config)
 	d.value(root, "", reflect.ValueOf(c).Elem(), field{})

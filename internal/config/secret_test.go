@@ -24,7 +24,7 @@ func withSecrets() string {
 	return file + "  b:\n    exec: {command: cat, env: {TOKEN: env-33}, args: [\"${API_KEY}\"]}\n    policies: [p]\n"
 }
 
-var secretEnv = env("API_KEY", "k-88-api", "NATS_PASSWORD", "p-66-nats")
+var secretEnv = env("API_KEY", "k-88-api", "NATS_PASSWORD", "p-66-nats", "ANN_TOKEN", "a-11-token-of-ann")
 
 var secrets = []string{"s3cr3t-77", "k-88-api", "t-99-query", "lit-55", "p-66-nats", "env-33"}
 

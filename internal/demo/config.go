@@ -14,15 +14,21 @@ import (
 //go:embed demo.yaml
 var configText string
 
-// Config is a configuration that serves the tools at toolURL: an embedded NATS on
-// listen, and everything under dir. The environment does not change it: what is
+// HTTP is where the console and the metrics usually are.
+const HTTP = "127.0.0.1:9464"
+
+// Place is where a demonstration is: everything under a directory, an embedded NATS,
+// and the console; without an address there is none.
+type Place struct{ Dir, Listen, HTTP string }
+
+// Config is a configuration that serves the tools at toolURL. The environment does not change it: what is
 // tried out must not reach a real server.
-func Config(dir, listen, toolURL string) (*config.Config, error) {
-	text, err := YAML(listen, toolURL)
+func Config(at Place, toolURL string) (*config.Config, error) {
+	text, err := YAML(at, toolURL)
 	if err != nil {
 		return nil, err
 	}
-	return config.Parse(filepath.Join(dir, "demo.yaml"), text, func(name string) (string, bool) {
+	return config.Parse(filepath.Join(at.Dir, "demo.yaml"), text, func(name string) (string, bool) {
 		if name == "TOLLGATE_LOG_LEVEL" || name == "TOLLGATE_LOG_FORMAT" {
 			return os.LookupEnv(name)
 		}
@@ -31,12 +37,12 @@ func Config(dir, listen, toolURL string) (*config.Config, error) {
 }
 
 // YAML is the text of that configuration, to be kept in the directory it is for.
-func YAML(listen, toolURL string) ([]byte, error) {
+func YAML(at Place, toolURL string) ([]byte, error) {
 	t, err := template.New("demo.yaml").Parse(configText)
 	if err != nil {
 		return nil, fmt.Errorf("the demonstration's configuration: %w", err)
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, struct{ Listen, Tools string }{listen, toolURL})
+	err = t.Execute(&b, struct{ Listen, HTTP, Tools string }{at.Listen, at.HTTP, toolURL})
 	return b.Bytes(), err
 }

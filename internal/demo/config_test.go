@@ -6,7 +6,7 @@ import (
 )
 
 func TestConfigIsAcceptedAndBuildable(t *testing.T) {
-	c, err := Config(t.TempDir(), "127.0.0.1:0", "http://127.0.0.1:1")
+	c, err := Config(Place{Dir: t.TempDir(), Listen: "127.0.0.1:0", HTTP: "127.0.0.1:0"}, "http://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func Story(ctx context.Context, out io.Writer, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
-	c, err := Config(dir, "127.0.0.1:0", world.URL())
+	c, err := Config(Place{Dir: dir, Listen: "127.0.0.1:0"}, world.URL())
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type Listener struct {
 	net   net.Listener
 	log   zerolog.Logger
 	local bool
+	also  string // a host name that a proxy in front is asked for
 }
 
 // Check says why a listener must not be opened there, or nil.
@@ -47,6 +48,12 @@ func Check(address string, exposed bool) error {
 	return nil
 }
 
+// Local reports whether an address is reachable from its own machine only.
+func Local(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && loopback(host)
+}
+
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -61,12 +68,14 @@ func Listen(address string, exposed bool, log zerolog.Logger) (*Listener, error)
 	if err != nil {
 		return nil, fmt.Errorf("listen for operators: %w; set http.listen to a free port, or leave http out", err)
 	}
-	host, _, _ := net.SplitHostPort(address)
-	return &Listener{net: l, log: log, local: loopback(host)}, nil
+	return &Listener{net: l, log: log, local: Local(address)}, nil
 }
 
 // URL is where it listens.
 func (l *Listener) URL() string { return "http://" + l.net.Addr().String() }
+
+// Answer lets requests through that are for another host: a proxy in front hands them on.
+func (l *Listener) Answer(host string) { l.also = host }
 
 // Close closes a listener that was never served.
 func (l *Listener) Close() error { return l.net.Close() }
@@ -99,8 +108,8 @@ func (l *Listener) guard(h http.Handler) http.Handler {
 		head := w.Header()
 		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("Cache-Control", "no-store")
-		if l.local && !loopback(hostOf(r.Host)) {
-			http.Error(w, "this listener is for its own machine and answers only to localhost and 127.0.0.1", http.StatusMisdirectedRequest)
+		if l.local && !loopback(hostOf(r.Host)) && (l.also == "" || r.Host != l.also) {
+			http.Error(w, "this listener is for its own machine and answers only to localhost and 127.0.0.1, or to what public_url names", http.StatusMisdirectedRequest)
 			return
 		}
 		h.ServeHTTP(w, r)

@@ -1,0 +1,133 @@
+package console
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// signInPage asks for a token, or takes a one-time link.
+func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
+	token := r.URL.Query().Get("link")
+	if token == "" {
+		c.askToSignIn(w, r, http.StatusOK, "")
+		return
+	}
+	if !c.mayTry(w, r) {
+		return
+	}
+	u, ok := c.sessions.redeem(token)
+	if !ok {
+		c.askToSignIn(w, r, http.StatusForbidden, "That link was used already or is too old: make another.")
+		return
+	}
+	c.enter(w, r, u, "/")
+}
+
+func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	if !c.mayTry(w, r) {
+		return
+	}
+	u, ok := who(c.cfg.Users, r.PostFormValue("token"))
+	if !ok {
+		c.cfg.Log.Warn().Str("from", r.RemoteAddr).Msg("console: sign-in refused")
+		c.askToSignIn(w, r, http.StatusForbidden, "No user has that token.")
+		return
+	}
+	c.enter(w, r, u, local(r.PostFormValue("to")))
+}
+
+// enter begins a session and goes on to a page. A session that the browser had ends: a
+// cookie that was there before is never taken over.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request, u User, to string) {
+	c.tries.forget(r)
+	if old, _, ok := c.sessions.find(r); ok {
+		c.sessions.end(old)
+	}
+	c.cfg.Log.Info().Str("user", u.Name).Str("role", string(u.Role)).Str("from", r.RemoteAddr).Msg("console: signed in")
+	c.setCookie(w, c.sessions.begin(u), int(SessionFor.Seconds()))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
+	if id, _, ok := c.sessions.find(r); ok {
+		c.sessions.end(id)
+	}
+	c.setCookie(w, "", -1)
+	http.Redirect(w, r, "/signin", http.StatusSeeOther)
+}
+
+func (c *Console) setCookie(w http.ResponseWriter, value string, age int) {
+	http.SetCookie(w, &http.Cookie{Name: c.sessions.cookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: c.encrypted(), SameSite: http.SameSiteLaxMode})
+}
+
+// encrypted reports whether browsers come by https only.
+func (c *Console) encrypted() bool { return strings.HasPrefix(c.cfg.PublicURL, "https://") }
+
+// Failed sign-ins of one address: so many at once, and then one in a while.
+const (
+	triesAtOnce = 10
+	tryEvery    = 3 * time.Second
+	mostTriers  = 1000
+)
+
+// tries are the addresses that have failed to sign in of late.
+type tries struct {
+	mu   sync.Mutex
+	from map[string]*rate.Limiter
+}
+
+func newTries() tries { return tries{from: map[string]*rate.Limiter{}} }
+
+// mayTry counts an attempt, or says on the page that there were too many.
+func (c *Console) mayTry(w http.ResponseWriter, r *http.Request) bool {
+	now, from := c.cfg.Now(), address(r)
+	c.tries.mu.Lock()
+	l := c.tries.from[from]
+	if l == nil {
+		for other := range c.tries.from { // of too many, any is forgotten
+			if len(c.tries.from) < mostTriers {
+				break
+			}
+			delete(c.tries.from, other)
+		}
+		l = rate.NewLimiter(rate.Every(tryEvery), triesAtOnce)
+		c.tries.from[from] = l
+	}
+	allowed := l.AllowN(now, 1)
+	c.tries.mu.Unlock()
+	if !allowed {
+		c.cfg.Log.Warn().Str("from", from).Msg("console: too many sign-ins")
+		w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
+		c.askToSignIn(w, r, http.StatusTooManyRequests, fmt.Sprintf("Too many failed sign-ins from %s: this one was not looked at. Try again in %s.", from, brief(tryEvery)))
+	}
+	return allowed
+}
+
+// forget lets an address begin anew: somebody there has signed in.
+func (t *tries) forget(r *http.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.from, address(r))
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// local is an address of this console, or its first page.
+func local(to string) string {
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+		return "/"
+	}
+	return to
+}
