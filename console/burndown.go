@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"tollgate/budget"
 	"tollgate/control"
 )
 
@@ -62,6 +63,10 @@ func burn(d *control.RunDetail, now time.Time) burndown {
 		}
 	}
 	b.Points = b.line(limit - b.Missing)
+	if root.Limits == (budget.Limits{}) {
+		b.Text = "it was cancelled before anybody used it"
+		return b
+	}
 	b.Text = fmt.Sprintf("%d of %d attempts left", left, root.Limits.Attempts)
 	return b
 }

@@ -64,22 +64,28 @@ type gauges struct{ Attempts, Effects, Elapsed gauge }
 
 // gauge is one of them. Share is of a hundred, for a bar beside the words.
 type gauge struct {
-	Name, Used, Limit string
-	Share             int
-	Full              bool
+	Used, Limit string
+	Share       int
+	Full        bool
+	None        bool // a run that was cancelled before anybody used it has no limits
 }
 
 func gaugesOf(a budget.Account, started, now time.Time) gauges {
-	elapsed, most := min(max(0, now.Sub(started)), max(0, a.Limits.Deadline.Sub(started))), a.Limits.Deadline.Sub(started)
+	if a.Limits == (budget.Limits{}) {
+		return gauges{gauge{None: true}, gauge{None: true}, gauge{None: true}}
+	}
+	most := max(0, a.Limits.Deadline.Sub(started))
+	elapsed := min(max(0, now.Sub(started)), most)
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	return gauges{
-		Attempts: gaugeOf("attempts", int64(a.Attempts), int64(a.Limits.Attempts), func(n int64) string { return strconv.FormatInt(n, 10) }),
-		Effects:  gaugeOf("side effects", int64(a.Effects), int64(a.Limits.SideEffects), func(n int64) string { return strconv.FormatInt(n, 10) }),
-		Elapsed:  gaugeOf("time", int64(elapsed), int64(most), func(n int64) string { return brief(time.Duration(n)) }),
+		Attempts: gaugeOf(int64(a.Attempts), int64(a.Limits.Attempts), number),
+		Effects:  gaugeOf(int64(a.Effects), int64(a.Limits.SideEffects), number),
+		Elapsed:  gaugeOf(int64(elapsed), int64(most), func(n int64) string { return brief(time.Duration(n)) }),
 	}
 }
 
-func gaugeOf(name string, used, limit int64, say func(int64) string) gauge {
-	g := gauge{Name: name, Used: say(used), Limit: say(limit), Full: used >= limit, Share: 100}
+func gaugeOf(used, limit int64, say func(int64) string) gauge {
+	g := gauge{Used: say(used), Limit: say(limit), Full: used >= limit, Share: 100}
 	if limit > 0 && used < limit {
 		g.Share = int(100 * float64(used) / float64(limit))
 	}

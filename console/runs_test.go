@@ -110,6 +110,11 @@ func TestAGrantFromTheRunsPage(t *testing.T) {
 	operator := browse(t, w, control.Operator)
 	has(t, operator.get("/runs/r"), `<button class="primary" disabled>Grant</button>`, "needs the role admin; you are operator")
 
+	operator.post("/runs/r/grant", form, http.StatusForbidden)
+	if got := w.Audit("grant"); len(got) != 1 || got[0].Allowed {
+		t.Errorf("an operator has granted: %+v", got)
+	}
+
 	admin := browse(t, w, control.Admin)
 	for field, value := range map[string]string{"why": "", "attempts": "many", "elapsed": "soon", "account": "another"} {
 		wrong := url.Values{}
@@ -150,4 +155,14 @@ func TestB74ACancellationFromTheRunsPage(t *testing.T) {
 	}
 	has(t, b.get("/runs?state=cancelled"), `href="/runs/r"`, "at r/a")
 	has(t, b.get("/runs?state=open"), "No run matches")
+
+	// One that nobody knows yet is remembered as cancelled, and has no limits to tell.
+	if _, err := w.Ctl.Cancel(t.Context(), "default", dispatcher.CancelRequest{Run: "unknown", Reason: "left"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/runs", "/runs/unknown"} {
+		page := b.get(path)
+		has(t, page, "✗ cancelled", "no limit yet")
+		hasNot(t, page, "-92233")
+	}
 }

@@ -54,13 +54,13 @@ func waiting(t *control.ToolDetail) (n uint64) {
 func safety(t *control.ToolDetail) string {
 	switch {
 	case t.Effect == dedupe.Read:
-		return "reads only: repeating it changes nothing"
+		return "repeating it changes nothing"
 	case t.Safety == dedupe.Idempotent:
-		return "changes something, and repeating it changes nothing more"
+		return "repeating it changes nothing more"
 	case t.Safety == dedupe.IdempotencyKey:
-		return fmt.Sprintf("changes something; it knows a key again for %s, so it is repeated under the same one within that time", brief(t.KeyRetention))
+		return fmt.Sprintf("repeating it under the same key changes nothing more, for %s", brief(t.KeyRetention))
 	}
-	return "changes something and must not be repeated: when an answer is lost, nobody guesses"
+	return "it must not be repeated: when an answer is lost, nobody guesses"
 }
 
 // breakerWords say what each state of a breaker means.

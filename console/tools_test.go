@@ -16,6 +16,8 @@ func TestAToolIsPausedOnItsPage(t *testing.T) {
 	viewer := browse(t, w, control.Viewer)
 	has(t, viewer.get("/tools/work.do"), `<button class="danger" disabled>Pause</button>`, "needs the role operator; you are viewer")
 
+	viewer.post("/tools/work.do/pause", url.Values{"why": {"x"}}, http.StatusForbidden)
+
 	b := browse(t, w, control.Operator)
 	has(t, b.post("/tools/work.do/pause", url.Values{}, http.StatusBadRequest), "nothing was done")
 	has(t, b.post("/tools/work.do/pause", url.Values{"why": {"<i>maintenance</i>"}}), "work.do is paused", "‖ paused", "&lt;i&gt;maintenance&lt;/i&gt;", ">Resume</button>")

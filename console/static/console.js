@@ -22,18 +22,25 @@
 
   const busy = () => paused || document.hidden || document.querySelector("main dialog[open], main input:checked[data-select]");
 
+  // What the server said last, to be held against what it says now: the page itself is
+  // other than that as soon as somebody opens a part of it.
+  const served = new Map([...document.querySelectorAll("[data-live]")].map((e) => [e.dataset.live, e.innerHTML]));
+
   const rows = (doc) => [...doc.querySelectorAll("[data-row]")].map((r) => r.dataset.row);
 
   function pill(fresh) {
-    let link = document.querySelector(".pill");
-    if (!link) {
-      link = document.createElement("a");
-      link.className = "pill chip";
+    let note = document.querySelector(".pill");
+    if (!note) {
+      note = document.createElement("p");
+      note.className = "pill";
+      note.setAttribute("role", "status");
+      const link = document.createElement("a");
+      link.className = "chip";
       link.href = location.href;
-      link.setAttribute("role", "status");
-      document.querySelector(".scroll")?.before(link);
+      note.append(link);
+      document.querySelector("main").append(note);
     }
-    link.textContent = `${fresh} new, show`;
+    note.firstChild.textContent = `${fresh} new, show`;
   }
 
   async function look() {
@@ -44,7 +51,10 @@
     if (busy()) return;
     for (const old of document.querySelectorAll("[data-live]")) {
       const now = doc.querySelector(`[data-live="${CSS.escape(old.dataset.live)}"]`);
-      if (now && now.innerHTML !== old.innerHTML && !old.contains(document.activeElement)) old.innerHTML = now.innerHTML;
+      const name = old.dataset.live;
+      if (!now || now.innerHTML === served.get(name) || old.contains(document.activeElement)) continue;
+      old.innerHTML = now.innerHTML;
+      served.set(name, now.innerHTML);
     }
     const known = new Set(rows(document));
     const fresh = rows(doc).filter((r) => !known.has(r)).length;
