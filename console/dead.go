@@ -30,11 +30,12 @@ type groupsPage struct {
 // groupRow is one group and where it leads.
 type groupRow struct {
 	deadletter.Group
-	Name                  string
-	Trend                 bars
-	List, Replay, Discard string // "": the group cannot be asked for by a filter
-	Newest                string
-	Replayable            bool
+	Name             string
+	Trend            bars
+	List, Replay     string // "": the group cannot be asked for by a filter
+	Resolve, Discard string
+	Newest           string
+	Replayable       bool
 }
 
 // deadGroups shows what the dead letters died of.
@@ -69,6 +70,8 @@ func newGroupRow(g deadletter.Group, f deadletter.Filter) groupRow {
 	}
 	q := filterQuery(f)
 	row.List, row.Replay = at("/dead/list", q), at("/replay/new", q)
+	q.Set("action", "resolve")
+	row.Resolve = at("/dead/act", q)
 	q.Set("action", "discard")
 	row.Discard = at("/dead/act", q)
 	return row
@@ -114,9 +117,9 @@ func deadGroupNote(v *visit) error {
 
 // Room says how much of the stream the letters take.
 func (p groupsPage) Room() string {
-	used := fmt.Sprintf("%.1f MiB", float64(p.Stats.Bytes)/(1<<20))
+	used := size(int64(p.Stats.Bytes))
 	if p.Stats.MaxBytes <= 0 {
 		return used
 	}
-	return fmt.Sprintf("%s of %.0f MiB (%.0f %%)", used, float64(p.Stats.MaxBytes)/(1<<20), 100*float64(p.Stats.Bytes)/float64(p.Stats.MaxBytes))
+	return fmt.Sprintf("%s of %s", used, size(p.Stats.MaxBytes))
 }

@@ -77,6 +77,9 @@ func histogram(groups []deadletter.Group, total int, link func(since, until time
 	if last.IsZero() {
 		return b
 	}
+	if day := last.Add(-23 * time.Hour); first.After(day) {
+		first = day // one hour alone would fill the chart
+	}
 	span := int(last.Sub(first)/time.Hour) + 1
 	step := max(4, min(24, 720/span))
 	b.Width = span * step

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -33,7 +34,8 @@ type letterPage struct {
 	Unknown    bool
 	Editable   bool
 	Size       string
-	Refusal    bool // it never was a call
+	Downstream string // the key that its tool was given, to ask about it
+	Refusal    bool   // it never was a call
 }
 
 // letter shows everything of one letter.
@@ -61,6 +63,9 @@ func letter(v *visit) error {
 	if o := l.Outcome; o != nil {
 		p.Error, p.Result = o.Error, result(o)
 	}
+	if p.Downstream, err = v.downstream(l.Call); err != nil {
+		return err
+	}
 	if p.Newer, err = v.neighbour(f, l.Sequence, true); err == nil {
 		p.Older, err = v.neighbour(f, l.Sequence, false)
 	}
@@ -68,6 +73,16 @@ func letter(v *visit) error {
 		return err
 	}
 	return v.show("letter", "Dead letter "+short(l.ID)+" of "+l.Tool, p)
+}
+
+// downstream is the key that a call's tool was given; "" when nobody remembers the call.
+func (v *visit) downstream(call string) (string, error) {
+	var d control.CallDetail
+	var gone *control.Failure
+	if err := v.ask(control.VerbCallShow, control.IDQuery{ID: call}, &d); err != nil && !errors.As(err, &gone) {
+		return "", err
+	}
+	return d.DownstreamKey, nil
 }
 
 // result is what an outcome holds besides its error.
