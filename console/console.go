@@ -111,4 +111,5 @@ var routes = []map[string]handler{
 	overviewRoutes,
 	deadRoutes, deadListRoutes, deadActRoutes, letterRoutes, replayNewRoutes, replaysRoutes,
 	settingsRoutes,
+	callsRoutes,
 }

@@ -18,7 +18,7 @@ var overviewRoutes = map[string]handler{"GET /{$}": overview}
 var windows = []struct {
 	Name string
 	For  time.Duration
-}{{"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
+}{{"15m", 15 * time.Minute}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"24h", 24 * time.Hour}}
 
 // recently is what the tiles are about.
 const recently = 5 * time.Minute
@@ -50,7 +50,7 @@ func overview(v *visit) error {
 	if err := v.ask(control.VerbStatus, control.Empty{}, &d.Status); err != nil {
 		return err
 	}
-	window := windows[0]
+	window := windows[1]
 	for _, w := range windows {
 		d.Windows = append(d.Windows, w.Name)
 		if w.Name == v.param("window") {

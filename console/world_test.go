@@ -22,14 +22,18 @@ import (
 // moodyTools do as their arguments say.
 const moodyTools = `  look.up: { function: moody, effect: read, policies: [quick], redact: [/secret] }
   pay.never: { function: moody, effect: write, policies: [quick] }
-  slow.look: { function: moody, effect: read, policies: [patient] }
+  slow.look: { function: moody, effect: read, policies: [patient], dependency: free }
+dependencies:
+  free: { breaker: off, quota: { ratio: 1, burst: 10000 } }
 `
 
-// moody fails for good or for a while, never answers, or repeats what it was given.
+// moody fails for good, for a while or for half an hour, never answers, or repeats what it was given.
 func moody(ctx context.Context, in dispatcher.Invocation) (any, error) {
 	switch body := string(in.Arguments); {
 	case strings.Contains(body, "down"), strings.Contains(body, "once") && in.Attempt == 1:
 		return nil, function.Transient("BUSY", "busy <b>now</b>", 0)
+	case strings.Contains(body, "later"):
+		return nil, function.Transient("LATER", "come again", 30*time.Minute)
 	case strings.Contains(body, "hang"):
 		<-ctx.Done()
 		return nil, ctx.Err()

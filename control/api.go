@@ -124,6 +124,7 @@ type CallsQuery struct {
 	Status string `json:"status,omitempty"` // of the outcome
 	Limit  int    `json:"limit,omitempty"`  // 0: 50
 	After  uint64 `json:"after,omitempty"`  // Next of the page before
+	Scan   int    `json:"scan,omitempty"`   // most calls to look at, the others are for the next page; 0: all there are
 }
 
 // CallSummary is one line of a list of calls.
@@ -150,6 +151,7 @@ type CallSummary struct {
 type CallsPage struct {
 	Calls []CallSummary `json:"items"`
 	Next  uint64        `json:"next,omitempty"`
+	Short bool          `json:"short,omitempty"` // it ends early, since as many were looked at as may be
 }
 
 // CallDetail is everything known of one call.

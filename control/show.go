@@ -17,18 +17,29 @@ func (s *Server) callsList(_ context.Context, q CallsQuery, _ string) (CallsPage
 	}
 	limit := cmp.Or(q.Limit, 50)
 	p := CallsPage{Calls: []CallSummary{}}
-	err := s.cfg.Ledger.Records(q.After, func(seq uint64, r *dedupe.Record) bool {
+	last, looked, more := uint64(0), 0, false
+	err := s.cfg.Ledger.Records(below(q.After), func(seq uint64, r *dedupe.Record) bool {
+		seq = callCursor(seq, r)
+		if q.After > 0 && seq >= q.After {
+			return true
+		}
+		if looked++; q.Scan > 0 && looked > q.Scan && seq != last {
+			p.Next, p.Short = last, true
+			return false
+		}
+		last = seq
 		if r.Fingerprint == "" || !q.match(r) { // without one: the state of a letter that is no call
 			return true
 		}
-		if len(p.Calls) == limit {
+		if n := len(p.Calls); n >= limit && (seq != p.Next || n >= limit+mostTied) {
+			more = true
 			return false
 		}
 		p.Calls = append(p.Calls, summary(r))
 		p.Next = seq
 		return true
 	})
-	if len(p.Calls) < limit {
+	if !more && !p.Short {
 		p.Next = 0
 	}
 	return p, err
