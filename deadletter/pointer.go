@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"tollgate/dedupe"
 )
 
 // Mask stands for a value that is hidden at display.
@@ -42,19 +45,49 @@ func lookUp(doc []byte, pointer string) ([]byte, bool) {
 	return doc[p.from:p.to], err == nil && p.to > p.from
 }
 
-// masked returns the document with the values at some pointers hidden.
+// masked returns arguments with the values at some pointers hidden. What is no arguments
+// is hidden whole: nobody can tell where in it such a value stands.
 func masked(doc []byte, pointers []string, mask func(pointer string) string) []byte {
+	if len(pointers) == 0 || len(doc) == 0 {
+		return doc
+	}
+	whole := []byte(strconv.Quote(Mask))
+	if _, err := dedupe.Canonical(doc); err != nil {
+		return whole
+	}
 	out := doc
-	for _, p := range pointers {
+	for _, p := range expanded(doc, pointers) {
 		if _, there := lookUp(out, p); !there {
 			continue
 		}
 		hidden, err := json.Marshal(mask(p))
 		if err == nil {
-			doc, err = assign(out, Assignment{p, hidden})
+			out, err = assign(out, Assignment{p, hidden})
 		}
-		if err == nil {
-			out = doc
+		if err != nil {
+			return whole
+		}
+	}
+	return out
+}
+
+// expanded are the pointers with a step * taken for every item of the list it is in.
+func expanded(doc []byte, pointers []string) (out []string) {
+	for _, p := range pointers {
+		steps := strings.Split(p, "/")
+		at := slices.Index(steps, "*")
+		if at < 1 {
+			out = append(out, p)
+			continue
+		}
+		var list []json.RawMessage
+		before, after := strings.Join(steps[:at], "/"), strings.Join(append([]string{""}, steps[at+1:]...), "/")
+		if raw, there := lookUp(doc, before); !there || json.Unmarshal(raw, &list) != nil {
+			out = append(out, p) // the name of a member
+			continue
+		}
+		for i := range list {
+			out = append(out, expanded(doc, []string{before + "/" + strconv.Itoa(i) + after})...)
 		}
 	}
 	return out
@@ -62,7 +95,7 @@ func masked(doc []byte, pointers []string, mask func(pointer string) string) []b
 
 // unmask puts the stored values back in the place of the masks that stand for them.
 func unmask(doc, stored []byte, pointers []string) ([]byte, error) {
-	for _, p := range pointers {
+	for _, p := range expanded(doc, pointers) {
 		var shown string
 		now, _ := lookUp(doc, p)
 		was, there := lookUp(stored, p)
@@ -84,9 +117,12 @@ type place struct {
 	lead     string
 }
 
-// find walks to what a pointer names. Only the last step may lead to something new: a
+// find walks to what a pointer names; the empty one names everything. Only the last step may lead to something new: a
 // member of an object, or the end of a list.
 func find(doc []byte, pointer string) (place, error) {
+	if pointer == "" {
+		return place{to: len(doc)}, nil
+	}
 	if !strings.HasPrefix(pointer, "/") {
 		return place{}, fmt.Errorf("%q is not a JSON pointer to a part of the arguments (such as /items/0/amount)", pointer)
 	}

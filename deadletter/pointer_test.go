@@ -21,6 +21,7 @@ func TestAssign(t *testing.T) {
 		{"/", "1", `"":{}`, `"":1`},
 		{"//new~0", "1", `"":{}`, `"":{"new~":1}`},
 		{"/é", "1", `"\u00e9<"`, "1"},
+		{"", "{}", doc, "{}"},
 		{"/new", `{"b":1}`, `<"}`, `<","new":{"b":1}}`},
 	} {
 		want := strings.Replace(doc, tc.old, tc.now, 1)
@@ -30,7 +31,7 @@ func TestAssign(t *testing.T) {
 		}
 	}
 	for pointer, part := range map[string]string{
-		"": "not a JSON pointer", "a": "not a JSON pointer", "/a/b": "/a/b: is in neither", "/no/b": "/no: is not there", "/l/9": "/l/9: is not there: the list has 2",
+		"a": "not a JSON pointer", "/a/b": "/a/b: is in neither", "/no/b": "/no: is not there", "/l/9": "/l/9: is not there: the list has 2",
 		"/l/01": "want a number", "/l/-1": "want a number", "/l/x": "want a number", "/l/-/a": "is not there",
 	} {
 		if _, err := assign([]byte(doc), Assignment{pointer, json.RawMessage("1")}); err == nil || !strings.Contains(err.Error(), part) {
@@ -105,6 +106,13 @@ func TestUnmask(t *testing.T) {
 	if want := `{"card":{"number":"•••","cvc":"•••"},"note":"•••","gone":1}`; string(shown) != want {
 		t.Errorf("masked: %s", shown)
 	}
+	for doc, want := range map[string]string{ // what is no arguments has no place that could be told apart
+		`{"card":{"number":1}`: `"•••"`, `{"card":{"number":1},"card":{"number":2}}`: `"•••"`, `{"card":[{"cvc":1}]}`: `{"card":[{"cvc":1}]}`,
+	} {
+		if got := masked([]byte(doc), hidden, func(string) string { return Mask }); string(got) != want {
+			t.Errorf("masked %s: %s, want %s", doc, got, want)
+		}
+	}
 	for doc, want := range map[string]string{
 		string(shown): string(stored),
 		`{"card":{"number":"•••","cvc":"2"}}`: `{"card":{"number":4111,"cvc":"2"}}`,
@@ -114,5 +122,21 @@ func TestUnmask(t *testing.T) {
 		if got, err := unmask([]byte(doc), stored, hidden); err != nil || string(got) != want {
 			t.Errorf("%s: %s %v, want %s", doc, got, err, want)
 		}
+	}
+}
+
+// A step * means every item of a list, and the member of that name of an object.
+func TestEveryItemOfAListIsMasked(t *testing.T) {
+	stored := []byte(`{"to":[{"iban":"A","n":1},{"n":2},{"iban":"B"}],"*":{"iban":"C"},"m":{"*":"D"}}`)
+	hidden := []string{"/to/*/iban", "/*/iban", "/m/*", "/none/*/iban"}
+	shown := masked(stored, hidden, func(string) string { return Mask })
+	if want := `{"to":[{"iban":"•••","n":1},{"n":2},{"iban":"•••"}],"*":{"iban":"•••"},"m":{"*":"•••"}}`; string(shown) != want {
+		t.Errorf("masked: %s", shown)
+	}
+	if got, err := unmask(shown, stored, hidden); err != nil || string(got) != string(stored) {
+		t.Errorf("unmasked: %s %v", got, err)
+	}
+	if got := masked(stored, []string{""}, func(string) string { return Mask }); string(got) != `"•••"` {
+		t.Errorf("all of it masked: %s", got)
 	}
 }
