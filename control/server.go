@@ -33,7 +33,7 @@ type Ledger interface {
 	Runs(func(*budget.Run) bool) error
 	Records(after uint64, f func(seq uint64, r *dedupe.Record) bool) error
 	Resolve(prefix string) ([]string, error)
-	SetPause(ctx context.Context, tool string, p *dedupe.Pause, a dedupe.Audit) (dedupe.Receipt, error)
+	SetPause(ctx context.Context, tool string, p *dedupe.Pause, audit func(was *dedupe.Pause) dedupe.Audit) (dedupe.Receipt, error)
 	Pauses() map[string]dedupe.Pause
 	Pending() (results, audits, slots int)
 	Counts() (running, waiting int)

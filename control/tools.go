@@ -168,7 +168,9 @@ func (s *Server) setPause(ctx context.Context, q ToolQuery, by, action string, p
 	if _, err := s.toolShow(ctx, q, by); err != nil {
 		return ToolDetail{}, err
 	}
-	receipt, err := s.cfg.Ledger.SetPause(ctx, q.Tool, p, dedupe.Audit{At: time.Now(), Action: action, Target: "tool " + q.Tool, By: by, Why: q.Why, Allowed: true})
+	receipt, err := s.cfg.Ledger.SetPause(ctx, q.Tool, p, func(was *dedupe.Pause) dedupe.Audit {
+		return dedupe.Audit{At: time.Now(), Action: action, Target: "tool " + q.Tool, By: by, Why: q.Why, Allowed: true, Before: was.String(), After: p.String()}
+	})
 	if err != nil {
 		return ToolDetail{}, err
 	}

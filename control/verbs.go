@@ -156,20 +156,34 @@ func (s *Server) runGrant(ctx context.Context, q GrantQuery, by string) (RunDeta
 	}
 	now, known := time.Now(), false
 	g := budget.Grant{Attempts: q.Attempts, SideEffects: q.SideEffects, Elapsed: q.Elapsed, By: by, Why: q.Why, At: now}
+	audit := dedupe.Audit{At: now, Tenant: tenant(q.Tenant), Action: "grant", Target: "run " + q.Run, By: by, Why: q.Why}
 	receipt, err := s.cfg.Ledger.Update(ctx, dedupe.Ref{Tenant: tenant(q.Tenant), Root: schemas.Root(q.Run)}, func(v dedupe.View) dedupe.Change {
+		a := audit
+		before := limits(v.Run, q.Run)
 		if known = v.Run != nil && v.Run.Grant(q.Run, g); !known {
-			return dedupe.Change{}
+			a.Detail = "there is no such run"
+			return dedupe.Change{Audit: []dedupe.Audit{a}}
 		}
 		v.Run.Used = now
-		return dedupe.Change{Run: v.Run, Audit: []dedupe.Audit{{At: now, Tenant: tenant(q.Tenant), Action: "grant", Target: "run " + q.Run, By: by, Why: q.Why, Allowed: true,
-			Detail: fmt.Sprintf("attempts=%+d side_effects=%+d elapsed=+%s", q.Attempts, q.SideEffects, q.Elapsed)}}}
+		a.Allowed, a.Before, a.After = true, before, limits(v.Run, q.Run)
+		a.Detail = fmt.Sprintf("attempts=%+d side_effects=%+d elapsed=+%s", q.Attempts, q.SideEffects, q.Elapsed)
+		return dedupe.Change{Run: v.Run, Audit: []dedupe.Audit{a}}
 	})
+	s.cfg.Publish(receipt.Audit)
 	switch {
 	case err != nil:
 		return RunDetail{}, err
 	case !known:
 		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), dedupe.ErrNotFound)
 	}
-	s.cfg.Publish(receipt.Audit)
 	return s.runShow(ctx, RunQuery{Tenant: q.Tenant, Run: q.Run}, by)
+}
+
+// limits are an account's, in words for the audit.
+func limits(run *budget.Run, path string) string {
+	if run == nil {
+		return ""
+	}
+	a := run.Accounts[path]
+	return fmt.Sprintf("attempts %d of %d, side effects %d of %d, until %s", a.Attempts, a.Limits.Attempts, a.Effects, a.Limits.SideEffects, a.Limits.Deadline.UTC().Format(time.RFC3339))
 }

@@ -85,31 +85,39 @@ func (o *Operations) Replay(ctx context.Context, id string, opt ReplayOptions) e
 // replay replays a letter that was read whole. With a mark it is an item of a bulk
 // replay, which the same commit notes.
 func (o *Operations) replay(ctx context.Context, l schemas.Letter, opt ReplayOptions, mark *dedupe.ReplayMark) error {
-	q, err := request(l)
-	if err != nil {
-		return &Refused{ID: l.ID, Why: "it cannot be replayed: " + err.Error(), Try: "fix the publisher and discard the letter"}
+	q, fixed := request(l) // what the ledger says changes nothing about it
+	if fixed != nil {
+		fixed = &Refused{ID: l.ID, Why: "it cannot be replayed: " + fixed.Error(), Try: "fix the publisher and discard the letter"}
+	} else {
+		fixed = o.allowed(l, opt)
 	}
-	if err := o.allowed(l, opt); err != nil {
-		return err
-	}
-	if opt.NewRun != "" && !opt.DryRun {
+	if fixed == nil && opt.NewRun != "" && !opt.DryRun {
 		if err := o.openRun(ctx, l, opt.NewRun); err != nil {
 			return err
 		}
 	}
+	d := decision{id: l.ID, action: "replay", by: opt.By, why: opt.Why}
 	now := time.Now()
 	var refused error
 	var record *dedupe.Record
 	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: l.Call}, func(v dedupe.View) dedupe.Change {
+		before := standing(&l, v.Record)
 		record = nil
-		if refused = replayable(v, l, opt, now); refused != nil || opt.DryRun {
-			return dedupe.Change{Audit: refusalAudit(l, refused, opt, mark, now)}
+		if refused = fixed; refused == nil {
+			refused = replayable(v, l, opt, now)
+		}
+		switch {
+		case opt.DryRun || refused != nil && mark != nil: // a bulk replay counts what it leaves out, and was decided as a whole
+			return dedupe.Change{}
+		case refused != nil:
+			return dedupe.Change{Audit: d.refusal(&l, now, before, refused)}
 		}
 		record = reopen(v, q, opt, now)
 		if mark != nil {
 			record.Replay = mark.Replay
 		}
-		return dedupe.Change{Record: record, Run: v.Run, Mark: mark, Audit: []dedupe.Audit{replayAudit(l, record, opt, now)}}
+		d.detail = replayDetail(record, opt)
+		return dedupe.Change{Record: record, Run: v.Run, Mark: mark, Audit: []dedupe.Audit{d.audit(&l, now, before, standing(&l, record))}}
 	})
 	o.Publisher.PublishReceipt(record, receipt)
 	if err = errors.Join(err, refused); err != nil || record == nil {
@@ -119,22 +127,13 @@ func (o *Operations) replay(ctx context.Context, l schemas.Letter, opt ReplayOpt
 	return nil
 }
 
-// refusalAudit is the entry of an operator's replay that was refused. A bulk replay
-// counts what it leaves out instead, and was decided as a whole.
-func refusalAudit(l schemas.Letter, refused error, opt ReplayOptions, mark *dedupe.ReplayMark, now time.Time) []dedupe.Audit {
-	var r *Refused
-	if opt.DryRun || mark != nil || !errors.As(refused, &r) || r.Again {
-		return nil
-	}
-	return []dedupe.Audit{{At: now, Tenant: l.Tenant, Action: "replay", Target: l.ID, By: opt.By, Why: opt.Why, Detail: r.Why}}
-}
-
-func replayAudit(l schemas.Letter, r *dedupe.Record, opt ReplayOptions, now time.Time) dedupe.Audit {
+// replayDetail is who pays for a replay, and until when.
+func replayDetail(r *dedupe.Record, opt ReplayOptions) string {
 	detail := fmt.Sprintf("payer=%s deadline=%s grant=%+d/%+d/%s", r.Run, stamp(r.Deadline), opt.Grant.Attempts, opt.Grant.SideEffects, opt.Grant.Elapsed)
 	if r.Replay != "" {
 		detail += " replay=" + r.Replay
 	}
-	return dedupe.Audit{At: now, Tenant: l.Tenant, Action: "replay", Target: l.ID, By: opt.By, Why: opt.Why, Allowed: true, Detail: detail}
+	return detail
 }
 
 // openRun makes the account that is to pay. On its own it changes nothing.

@@ -36,12 +36,6 @@ const maxResolved = 96 << 10
 // Resolve settles an unknown outcome by hand. "happened" opens a generation that
 // dispatches nothing and succeeds with the given result.
 func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions) error {
-	if opt.Result != nil && !json.Valid(opt.Result) {
-		return &Refused{ID: id, Why: "the result is not JSON"}
-	}
-	if len(opt.Result) > maxResolved {
-		return &Refused{ID: id, Why: fmt.Sprintf("the result has %d bytes, at most %d", len(opt.Result), maxResolved), Try: "store it elsewhere, and give where it is"}
-	}
 	d := decision{id: id, action: "resolve", by: opt.By, why: opt.Why, detail: string(opt.Verdict)}
 	return o.change(ctx, d, func(r *dedupe.Record, now time.Time) (bool, error) {
 		switch {
@@ -49,6 +43,10 @@ func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions)
 			return false, &Refused{ID: id, Why: fmt.Sprintf("it is %s", r.Letter), Conflict: true}
 		case r.Outcome == nil || r.Outcome.Status == schemas.Rejected: // it never was a call: there is nothing that could have happened
 			return false, &Refused{ID: id, Why: "the message was refused and is no call", Try: "tollgate dlq discard " + id}
+		case opt.Result != nil && !json.Valid(opt.Result):
+			return false, &Refused{ID: id, Why: "the result is not JSON"}
+		case len(opt.Result) > maxResolved:
+			return false, &Refused{ID: id, Why: fmt.Sprintf("the result has %d bytes, at most %d", len(opt.Result), maxResolved), Try: "store it elsewhere, and give where it is"}
 		}
 		switch opt.Verdict {
 		case Happened:

@@ -46,10 +46,12 @@ func (o *Operations) Export(ctx context.Context, id string) (Parcel, error) {
 // has no record, so only what its subject and headers say can be checked.
 func (o *Operations) Import(ctx context.Context, p Parcel, by, why string) (id string, added bool, err error) {
 	l := read(o.Store.subjects, &jetstream.RawStreamMsg{Subject: p.Subject, Header: nats.Header(p.Header), Data: p.Body})
-	if err := genuine(&l, p); err != nil {
-		return l.ID, false, err
+	forged := genuine(&l, p)
+	if l.Call == "" { // there is nothing that the decision could be about
+		return l.ID, false, forged
 	}
 	switch there, err := o.Store.Get(ctx, l.Call, l.Generation); {
+	case forged != nil: // refused and audited below
 	case err == nil && there.Outcome != nil && there.Outcome.ID == l.Outcome.ID && there.Reason == l.Reason:
 		return l.ID, false, nil
 	case err == nil:
@@ -61,7 +63,10 @@ func (o *Operations) Import(ctx context.Context, p Parcel, by, why string) (id s
 	now := time.Now()
 	var refused error
 	receipt, err := o.Ledger.Update(ctx, dedupe.Ref{Tenant: l.Tenant, Root: schemas.Root(l.Run), Call: l.Call}, func(v dedupe.View) dedupe.Change {
-		if refused = o.importable(v, &l); refused != nil {
+		if refused = forged; refused == nil {
+			refused = o.importable(v, &l)
+		}
+		if refused != nil {
 			return dedupe.Change{Audit: d.refusal(&l, now, "absent", refused)}
 		}
 		c := dedupe.Change{}

@@ -77,6 +77,17 @@ type Pause struct {
 	Why string    `json:"why,omitempty"`
 }
 
+// String is how the tool stands, in words for the audit. A nil pause is none.
+func (p *Pause) String() string {
+	switch {
+	case p == nil:
+		return "served"
+	case p.Why == "":
+		return "paused by " + p.By
+	}
+	return "paused by " + p.By + ": " + p.Why
+}
+
 // Publication is something owed that is now stored by the server: the slot of a
 // record, or a result or audit entry by its number.
 type Publication struct {

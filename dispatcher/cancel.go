@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,12 +42,18 @@ func (d *Dispatcher) Cancel(ctx context.Context, rs Records, q CancelRequest) (C
 		if run == nil {
 			run = budget.New(q.Tenant, schemas.Root(q.Run), now)
 		}
+		a := q.audit(now)
+		a.Before, a.After = "open", "cancelled"
 		if _, ok := run.Accounts[q.Run]; !ok {
 			rep.Unknown = 1
+			a.Before = "unknown"
+		}
+		if run.Cancelled(q.Run) {
+			a.Before = "cancelled"
 		}
 		run.Cancel(q.Run, q.Reason, now)
 		run.Used = now
-		return dedupe.Change{Run: run, Audit: []dedupe.Audit{q.audit(now)}}
+		return dedupe.Change{Run: run, Audit: []dedupe.Audit{a}}
 	})
 	if err != nil {
 		return rep, err
@@ -97,20 +104,24 @@ func (d *Dispatcher) cancelWaiting(ctx context.Context, ref dedupe.Ref, mark str
 	now := time.Now()
 	receipt, err := d.cfg.Ledger.Update(ctx, ref, func(v dedupe.View) dedupe.Change {
 		a = &admission{record: v.Record, run: v.Run}
-		if may != nil && !may(v.Record) || v.Record == nil || v.Record.State.Terminal() {
-			return dedupe.Change{}
-		}
 		r := v.Record
+		switch {
+		case !may(r) || r == nil:
+			return dedupe.Change{}
+		case r.State.Terminal():
+			return dedupe.Change{Audit: told(audit, false, r.State.String(), "")}
+		}
+		before := r.State.String()
 		if mark != "" {
 			r.Cancel = mark
 		}
 		if r.State.Running() {
-			return dedupe.Change{Record: r, Audit: audit}
+			return dedupe.Change{Record: r, Audit: told(audit, true, before, before+", not tried again")}
 		}
 		a.decision = gate.Before(gate.BeforeFacts{Known: gate.Waiting, Source: gate.Carrier, Due: true, ToolKnown: true, TenantAllowed: true,
 			AttemptsLeft: true, Cancelled: true, Ambiguous: r.Ambiguous, Job: r.Lane == schemas.Jobs})
 		finish(r, v.Run, a.decision, ending{now: now, request: r.Request, deadline: r.Deadline})
-		return dedupe.Change{Record: r, Run: v.Run, Result: true, Audit: audit}
+		return dedupe.Change{Record: r, Run: v.Run, Result: true, Audit: told(audit, true, before, r.State.String())}
 	})
 	if err != nil {
 		return false, err
@@ -122,6 +133,19 @@ func (d *Dispatcher) cancelWaiting(ctx context.Context, ref dedupe.Ref, mark str
 	d.observeAfter(a.record, a.decision, nil)
 	d.act(ctx, a.record, receipt)
 	return true, nil
+}
+
+// told is the entries of a decision about a call, if it is one of its own, with how the
+// call stood before and after.
+func told(audit []dedupe.Audit, allowed bool, before, after string) []dedupe.Audit {
+	out := slices.Clone(audit)
+	for i := range out {
+		out[i].Allowed, out[i].Before, out[i].After = allowed, before, after
+		if !allowed {
+			out[i].Detail = "it has ended"
+		}
+	}
+	return out
 }
 
 func (q CancelRequest) reason() string {

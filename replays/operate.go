@@ -89,17 +89,18 @@ func (r *Runner) change(ctx context.Context, name string, e dedupe.ReplayEvent, 
 			return dedupe.ReplayChange{}
 		}
 		now := time.Now()
-		a := dedupe.Audit{At: now, Action: "replays_" + string(e), Target: "replay " + name, By: by, Why: why, Detail: "it was " + string(was.State)}
+		a := dedupe.Audit{At: now, Action: "replays_" + string(e), Target: "replay " + name, By: by, Why: why, Before: string(was.State)}
 		next, ok := was.State.Next(e)
 		if !ok {
-			refused = &Refused{Name: name, Why: fmt.Sprintf("it is %s", was.State), Try: "tollgate replays show " + name}
+			a.Detail = fmt.Sprintf("it is %s", was.State)
+			refused = &Refused{Name: name, Why: a.Detail, Try: "tollgate replays show " + name}
 			return dedupe.ReplayChange{Audit: []dedupe.Audit{a}}
 		}
 		if e == dedupe.ReplayResume && was.State == dedupe.ReplayStopped {
 			after.Judged, after.CanaryPassed = was.Tally, true
 		}
 		enter(after, next, said(by, why), now)
-		a.Allowed = true
+		a.Allowed, a.After = true, string(next)
 		return dedupe.ReplayChange{Replay: after, Audit: []dedupe.Audit{a}}
 	})
 	r.cfg.Publish(receipt.Audit)

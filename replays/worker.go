@@ -191,6 +191,7 @@ func (w *worker) decide(ctx context.Context, s Step) bool {
 		if !ok {
 			return nil // an operator was faster
 		}
+		audit.Before, audit.After = string(r.State), string(next)
 		enter(r, next, s.Why, now)
 		audit.Action = "replays_" + string(event)
 		return []dedupe.Audit{audit}

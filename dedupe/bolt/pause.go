@@ -8,10 +8,14 @@ import (
 )
 
 // SetPause stores that a tool is paused, or with nil that it is not, together with
-// the audit entry of who decided it.
-func (l *Ledger) SetPause(ctx context.Context, tool string, p *dedupe.Pause, a dedupe.Audit) (dedupe.Receipt, error) {
+// the audit entry of who decided it, which is made of what held before.
+func (l *Ledger) SetPause(ctx context.Context, tool string, p *dedupe.Pause, audit func(was *dedupe.Pause) dedupe.Audit) (dedupe.Receipt, error) {
 	return l.do(ctx, func(b *batch) (dedupe.Receipt, error) {
-		receipt, err := b.stage(dedupe.Change{Audit: []dedupe.Audit{a}})
+		was, staged := b.pauses[tool]
+		if now, paused := l.Pauses()[tool]; !staged && paused {
+			was = &now
+		}
+		receipt, err := b.stage(dedupe.Change{Audit: []dedupe.Audit{audit(was)}})
 		if err == nil {
 			b.pauses[tool] = p
 		}

@@ -165,7 +165,9 @@ func TestRunsPausesHorizonAndCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	pause := dedupe.Pause{At: horizon, By: "ann", Why: "deploy"}
-	receipt, err := l.SetPause(context.Background(), "payments.charge", &pause, dedupe.Audit{Action: "pause", By: "ann"})
+	receipt, err := l.SetPause(context.Background(), "payments.charge", &pause, func(was *dedupe.Pause) dedupe.Audit {
+		return dedupe.Audit{Action: "pause", By: "ann", Before: was.String()}
+	})
 	if err != nil || len(receipt.Audit) != 1 || receipt.Audit[0].Number == 0 {
 		t.Fatalf("receipt %+v, %v", receipt, err)
 	}
@@ -202,7 +204,9 @@ func TestRunsPausesHorizonAndCompaction(t *testing.T) {
 			}
 			return dedupe.Change{}
 		})
-		receipt, err2 := l.SetPause(context.Background(), "payments.charge", nil, dedupe.Audit{Action: "resume"})
+		receipt, err2 := l.SetPause(context.Background(), "payments.charge", nil, func(was *dedupe.Pause) dedupe.Audit {
+			return dedupe.Audit{Action: "resume", Before: was.String()}
+		})
 		if err := errors.Join(err, err2); err != nil || len(l.Pauses()) != 0 || receipt.Audit[0].Number != 2 {
 			t.Errorf("%s: resume: %v, %+v", name, err, receipt)
 		}
