@@ -22,7 +22,7 @@ import (
 //go:embed templates static
 var files embed.FS
 
-// Config is what the console stands on. All fields are required but the last four.
+// Config is what the console stands on. All fields are required but the last five.
 type Config struct {
 	NATS      *nats.Conn // the dispatcher's own connection
 	Subjects  schemas.Subjects
@@ -32,6 +32,7 @@ type Config struct {
 	PublicURL string           // where browsers reach it; "": where it listens
 	Off       string           // why nobody may use it; "": it is on
 	Now       func() time.Time // nil: time.Now
+	ActFor    time.Duration    // what one request may take that decides about many letters; 0: 15 s
 }
 
 // Console serves the pages. It is made by [New] only.
@@ -47,6 +48,9 @@ type Console struct {
 func New(cfg Config) (*Console, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.ActFor == 0 {
+		cfg.ActFor = 15 * time.Second
 	}
 	c := &Console{cfg: cfg, sessions: newSessions(cfg.Now), tries: newTries()}
 	if c.encrypted() {

@@ -38,6 +38,12 @@ type groupRow struct {
 	Replayable       bool
 }
 
+// How many groups a page has, and may have.
+const (
+	someGroups = 100
+	mostGroups = 500
+)
+
 // deadGroups shows what the dead letters died of.
 func deadGroups(v *visit) error {
 	q := v.r.URL.Query()
@@ -47,8 +53,12 @@ func deadGroups(v *visit) error {
 	if err != nil {
 		return v.showStatus(http.StatusBadRequest, "dead", "Dead letters", p)
 	}
+	asked := f
+	if asked.Limit = wholeNumber(q, "limit"); asked.Limit == 0 || asked.Limit > mostGroups {
+		asked.Limit = someGroups
+	}
 	var groups control.GroupsPage
-	if err := v.ask(control.VerbGroups, control.GroupsQuery{Filter: f, By: p.By}, &groups); err != nil {
+	if err := v.ask(control.VerbGroups, control.GroupsQuery{Filter: asked, By: p.By}, &groups); err != nil {
 		return err
 	}
 	if err := v.ask(control.VerbStats, deadletter.Filter{Tenant: f.Tenant}, &p.Stats); err != nil {

@@ -61,11 +61,16 @@ func operate(t *testing.T, role control.Role) (*operators, func()) {
 // as signs in as somebody else.
 func (o *operators) as(role control.Role) {
 	o.t.Helper()
+	o.base = o.App.HTTPURL()
+	o.signIn(o.App.ConsoleLink(console.User{Name: "ann", Role: role}))
+}
+
+func (o *operators) signIn(link string) {
+	o.t.Helper()
 	jar, _ := cookiejar.New(nil)
 	o.http = &http.Client{Jar: jar, Timeout: time.Minute}
-	o.base = o.App.HTTPURL()
 	o.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // not to the first page
-	resp, err := o.http.Get(o.App.ConsoleLink(console.User{Name: "ann", Role: role}))
+	resp, err := o.http.Get(link)
 	if err != nil || resp.StatusCode != http.StatusSeeOther {
 		o.t.Fatalf("sign in: %v %v", resp, err)
 	}

@@ -3,13 +3,19 @@ package console_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"tollgate/console"
 	"tollgate/control"
 	"tollgate/deadletter"
+	"tollgate/internal/worldtest"
 	"tollgate/schemas"
+	"tollgate/tools/function"
+
+	"github.com/rs/zerolog"
 )
 
 func (o *operators) in(state string) int {
@@ -129,5 +135,53 @@ func TestAnExportHasEveryLetterWhole(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &p); err != nil || p.Body != `{"order":7}` || p.Header.Get(schemas.HeaderRun) != "r1" || !strings.Contains(p.Subject, "crm.upsert") {
 			t.Errorf("%v: %s", err, line)
 		}
+	}
+}
+
+// What one request has no time for is left, counted, and done by the next ones; nothing
+// is done twice and nothing is forgotten.
+func TestMoreThanOneRequestCanDoIsGoneOnWith(t *testing.T) {
+	w := worldtest.Prepare(t, crmTools, map[string]function.Func{"crm": crm{}.call}, false)
+	worldtest.Fill(t, w.JS, w.Ledger(), 750, 3)
+	w.Start()
+	t.Cleanup(w.Stop)
+	subjects, _ := schemas.NewSubjects("")
+	c, err := console.New(console.Config{NATS: w.NC, Subjects: subjects, Version: "test", Log: zerolog.Nop(), ActFor: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(c.Handler())
+	t.Cleanup(server.Close)
+	o := &operators{World: w, t: t, base: server.URL}
+	o.signIn(server.URL + c.Link(console.User{Name: "ann", Role: control.Operator}))
+
+	pick := url.Values{"scope": {"selected"}, "action": {"discard"}}
+	for _, l := range o.Letters(deadletter.Filter{Limit: 150}).Letters {
+		pick.Add("id", l.ID)
+	}
+	q := form(t, o.get("/dead/act?"+pick.Encode()), "/dead/act")
+	q.Set("count", "150")
+	_, page := o.post("/dead/act", q)
+	if o.has(page, "128 discarded.", "22 are left", "Go on with the other 22"); o.in("discarded") != 128 {
+		t.Errorf("%d are discarded", o.in("discarded"))
+	}
+	_, page = o.post("/dead/act", form(t, page, "/dead/act"))
+	if o.has(page, "22 discarded."); o.in("discarded") != 150 {
+		t.Errorf("%d are discarded", o.in("discarded"))
+	}
+
+	q = form(t, o.get("/dead/act?action=discard"), "/dead/act")
+	q.Set("count", "600")
+	q.Set("why", "INC-9")
+	_, page = o.post("/dead/act", q)
+	if o.has(page, "500 discarded.", "100 are left"); o.in("discarded") != 650 {
+		t.Errorf("%d are discarded", o.in("discarded"))
+	}
+	_, page = o.post("/dead/act", form(t, page, "/dead/act"))
+	if o.has(page, "100 discarded."); o.in("discarded") != 750 || o.in("active") != 0 {
+		t.Errorf("%d are discarded", o.in("discarded"))
+	}
+	if a := o.audit("discard"); a[0].Why != "INC-9" {
+		t.Errorf("the reason was lost on the way: %+v", a[0])
 	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"tollgate/deadletter"
@@ -15,6 +16,7 @@ type bars struct {
 	Text          string // what it shows, in words
 	From, To      string // below its ends
 	Left          int    // letters that died before it begins
+	Path          string // all bars as one shape, where there are many such charts
 }
 
 type bar struct {
@@ -33,10 +35,12 @@ func sparkline(hours []int) bars {
 		b.Most = max(b.Most, n)
 		sum += n
 	}
+	var path strings.Builder
 	for i, n := range hours {
 		h := tall(n, b.Most, height)
-		b.Bars = append(b.Bars, bar{X: i * (width + gap), Y: height - h, Width: width, Height: h, N: n})
+		fmt.Fprintf(&path, "M%d %dv-%dh%dv%dz", i*(width+gap), height, h, width, h)
 	}
+	b.Path = path.String()
 	b.Text = fmt.Sprintf("%d in the last %d hours", sum, len(hours))
 	if sum > 0 {
 		b.Text += fmt.Sprintf(", %d in this one, at most %d an hour", hours[len(hours)-1], b.Most)

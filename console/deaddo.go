@@ -50,7 +50,7 @@ func deadDo(v *visit) error {
 	}
 	do := func(id string) error { return v.actOn(a, id, p.Why, p.Verdict) }
 	r := &actReport{Refused: map[string]int{}}
-	until := time.Now().Add(actFor)
+	until := time.Now().Add(v.cfg.ActFor)
 	if len(ids) > 0 {
 		q["id"] = v.doEach(ids, do, r, until)
 	} else {
@@ -88,11 +88,8 @@ func (v *visit) scope(a act, q url.Values) (ids []string, f deadletter.Filter, m
 	return nil, f, matched, err
 }
 
-// actFor bounds what one request does, and atOnce how much of it at a time.
-const (
-	actFor = 15 * time.Second
-	atOnce = 32
-)
+// atOnce is how many letters are decided about together.
+const atOnce = 128
 
 // doAll does something to every letter of a frozen filter, part by part, the newest
 // first, and returns where what is left begins.
@@ -113,10 +110,11 @@ func (v *visit) doAll(f deadletter.Filter, do func(id string) error, r *actRepor
 }
 
 // doEach does something to letters and returns those that were not tried: it is late (a
-// zero until is never), or nobody answers any more.
+// zero until is never), or nobody answers any more. The first are tried however late it
+// is: a request that does nothing would never come to an end.
 func (v *visit) doEach(ids []string, do func(id string) error, r *actReport, until time.Time) (left []string) {
 	for batch := range slices.Chunk(ids, atOnce) {
-		if r.Trouble != "" || !until.IsZero() && time.Now().After(until) {
+		if r.Trouble != "" || r.Done+r.total() > 0 && !until.IsZero() && time.Now().After(until) {
 			left = append(left, batch...)
 			continue
 		}
