@@ -72,6 +72,7 @@ func (a *App) assemble(ctx context.Context) error {
 		_, ok := a.catalogue.Tool(tool)
 		return ok
 	}, Editing: deadletter.Editing{Allowed: c.DeadLetters.AllowEdit, Catalogue: a.catalogue, MaxBody: int(c.Limits.MaxBody)}}
+	a.letters.Index.File = c.Path(c.Ledger.Path) + ".letters"
 	a.replays = replays.New(replays.Config{Ledger: a.ledger, Letters: a.letters, List: a.listLetters, Publish: a.outbox.Audit, Keep: c.Ledger.Retention.D(), Log: a.opts.Log})
 	return nil
 }
