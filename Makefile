@@ -1,4 +1,4 @@
-# Every target but test-node, rules and bench-peers runs from a clean checkout with Go and a
+# Every target but test-node, test-browser, screenshots, rules and bench-peers runs from a clean checkout with Go and a
 # C compiler (for the race detector). `make test` is what CI runs.
 
 GO ?= go
@@ -7,7 +7,7 @@ FUZZTIME ?= 5m
 SOAKTIME ?= 30m
 SOAKOUT ?= soak-out
 
-.PHONY: build test test-node rules demo soak soak-long bench fuzz lint bench-peers
+.PHONY: build test test-node test-browser screenshots rules demo soak soak-long bench fuzz lint bench-peers
 
 build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
@@ -15,6 +15,13 @@ build: ## the tollgate binary in bin/
 test: ## everything, with the race detector; one package at a time, since many measure time
 	$(GO) test -race -p 1 -timeout 15m ./...
 	cd bench && $(GO) test -race ./...
+
+test-browser: ## the console in a real browser; needs Debian's packages chromium and fonts-dejavu-core, and npm
+	browser/axe.sh
+	cd browser && $(GO) vet ./... && $(GO) test -count 1 -timeout 6m ./...
+
+screenshots: ## a picture of every page of the console, in dist/screenshots; needs chromium
+	cd browser && $(GO) run ./screenshots
 
 test-node: ## the agent in Node; needs npm
 	$(GO) test -tags node -count 1 -run Node ./examples
@@ -55,3 +62,4 @@ lint: ## what CI checks before the tests
 	$(GO) vet ./...
 	$(GO) tool -modfile=.ci/tools.mod staticcheck ./...
 	cd bench && $(GO) vet ./... && $(GO) tool -modfile=../.ci/tools.mod staticcheck ./...
+	cd browser && $(GO) vet ./... && $(GO) tool -modfile=../.ci/tools.mod staticcheck ./...
