@@ -8,7 +8,7 @@ import (
 	"tollgate/schemas"
 )
 
-var callsRoutes = map[string]handler{"GET /calls": calls}
+var callsRoutes = map[string]handler{"GET /calls": calls, "GET /calls/{id}": callPage, "POST /calls/{id}/cancel": cancelCall}
 
 // callsScan bounds how many calls one page looks at: a rare filter goes through them
 // in parts, and somebody who waits is told so.

@@ -8,6 +8,7 @@ package control
 import (
 	"time"
 
+	"tollgate/budget"
 	"tollgate/deadletter"
 	"tollgate/dedupe"
 	"tollgate/schemas"
@@ -171,6 +172,18 @@ type CallDetail struct {
 	EditedFrom    string            `json:"edited_from,omitempty"` // the letter that it was made of
 	Note          string            `json:"note,omitempty"`
 	Owes          string            `json:"owes,omitempty"` // what is not published yet
+	ToolCallID    string            `json:"tool_call_id,omitempty"`
+	Replay        string            `json:"replay,omitempty"` // the bulk replay that opened this generation
+	ReplayBy      string            `json:"replay_by,omitempty"`
+	Lease         time.Time         `json:"lease,omitzero"` // until when the running attempt holds it
+
+	Arguments      string           `json:"arguments,omitempty"`
+	ArgumentsBytes int              `json:"arguments_bytes,omitempty"` // their number; more than is shown when they are many
+	ArgumentsFrom  string           `json:"arguments_from,omitempty"`  // ledger, letter or stream; "": they are not kept any more
+	ArgumentsError string           `json:"arguments_error,omitempty"` // why they could not be read
+	Header         schemas.Header   `json:"header,omitempty"`          // the agent's own
+	ResultBytes    int              `json:"result_bytes,omitempty"`    // of a result of which only a part is shown
+	Accounts       []budget.Account `json:"accounts,omitempty"`        // that pay for it, from the root down
 }
 
 // GrantQuery raises an account's limits.

@@ -62,20 +62,3 @@ func (s *Server) hiddenBy(ctx context.Context, id string) (deadletter.Hidden, bo
 	_, hidden := deadletter.Redact([]byte(l.Arguments), s.pointers(l.Tool))
 	return hidden, true
 }
-
-// redactCall hides it in a call, as far as its arguments are still known: those of a
-// call that waits are in the ledger, those of one that died are in its letter. A call
-// that succeeded has left nothing but its result, which is shown as the tool gave it.
-func (s *Server) redactCall(ctx context.Context, d *CallDetail, r *dedupe.Record) {
-	if len(s.pointers(r.Tool)) == 0 {
-		return
-	}
-	var hidden deadletter.Hidden
-	switch {
-	case r.Request != nil:
-		_, hidden = deadletter.Redact(r.Request.Body, s.pointers(r.Tool))
-	case r.Letter != "":
-		hidden, _ = s.hiddenBy(ctx, r.LetterID())
-	}
-	d.Outcome, d.Timeline = hidden.Outcome(d.Outcome), hidden.Attempts(d.Timeline)
-}

@@ -49,6 +49,7 @@ type Config struct {
 	Audit      string   // and of the audit
 	Lanes      map[schemas.Lane]string
 	Dispatcher *dispatcher.Dispatcher
+	Requests   dispatcher.Requests
 	Ledger     Ledger
 	Letters    *deadletter.Operations
 	Replays    *replays.Runner

@@ -76,11 +76,12 @@ func (s *Server) callShow(ctx context.Context, q IDQuery, _ string) (CallDetail,
 		return CallDetail{}, fmt.Errorf("call %s: %w", id, err)
 	}
 	d := CallDetail{CallSummary: summary(r), Fingerprint: r.Fingerprint, DownstreamKey: r.DownstreamKey, Terms: r.Terms, Ambiguous: r.Ambiguous,
-		Recoveries: r.Recoveries, Origin: r.Origin, Timeline: r.Attempts, Outcome: r.Outcome, Note: r.Note, Owes: r.Slot.String()}
+		Recoveries: r.Recoveries, Origin: r.Origin, Timeline: r.Attempts, Outcome: r.Outcome, Note: r.Note, Owes: r.Slot.String(),
+		ToolCallID: r.ToolCallID, Replay: r.Replay, ReplayBy: r.ReplayBy, Lease: r.Lease}
 	if r.Letter != "" {
 		d.Letter, d.LetterState = r.LetterID(), string(r.Letter)
 	}
 	d.EditedTo, d.EditedFrom = r.EditedTo, s.editedFrom(r.EditedFrom, r.Call)
-	s.redactCall(ctx, &d, r)
+	s.fill(ctx, &d, r)
 	return d, nil
 }

@@ -212,7 +212,7 @@ func (a *App) serveControl(ctx, work context.Context) error {
 	return control.Serve(ctx, work, control.Config{
 		NATS: a.nc, JetStream: a.js, Subjects: a.subjects, Streams: []string{n.Calls, n.Jobs, n.Retry, n.Results, n.Letters, n.Audit}, Retry: n.Retry, Audit: n.Audit,
 		Lanes:      map[schemas.Lane]string{schemas.Calls: n.Calls, schemas.Jobs: n.Jobs},
-		Dispatcher: a.disp, Ledger: a.ledger, Letters: a.letters, Replays: a.replays, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
+		Dispatcher: a.disp, Requests: a.consumer, Ledger: a.ledger, Letters: a.letters, Replays: a.replays, Tools: a.tools, Schemas: documents, Publish: a.outbox.Audit,
 		Verify: func(ctx context.Context) (control.VerifyReport, error) {
 			return verify.Run(ctx, verify.Sources{Ledger: a.ledger, JetStream: a.js, Subjects: a.subjects, Names: n})
 		},

@@ -125,6 +125,14 @@ func (s *shell) printCall(d *control.CallDetail) {
 		s.line("  owes       a %s that is not published yet", d.Owes)
 	}
 	s.printTimeline(d.Timeline)
+	switch {
+	case d.ArgumentsFrom != "":
+		s.line("ARGUMENTS  %s (%d bytes, kept in the %s)", s.clipped(d.Arguments), d.ArgumentsBytes, d.ArgumentsFrom)
+	case d.ArgumentsError != "":
+		s.line("ARGUMENTS  could not be read: %s", oneLine(d.ArgumentsError))
+	default:
+		s.line("ARGUMENTS  not kept any more: a call that ended without a dead letter leaves its outcome only")
+	}
 	if o := d.Outcome; o != nil {
 		if before {
 			s.line("OUTCOME BEFORE THE REPLAY  settled %s", s.at(d.Settled))
