@@ -168,7 +168,7 @@ func (o *Operations) edited(e *Edited, opt EditOptions) (*schemas.Request, []*Re
 func (o *Operations) arguments(stored []byte, tool *dispatcher.Tool, opt EditOptions) (body []byte, fingerprint string, err error) {
 	body = stored
 	if opt.Arguments != nil {
-		if body, err = unmask(opt.Arguments, stored, Places(opt.Arguments, tool.Redact)); err != nil {
+		if body, err = unmask(opt.Arguments, stored, tool.Redact); err != nil {
 			return nil, "", fmt.Errorf("the arguments: %w", err)
 		}
 	}
@@ -252,7 +252,7 @@ func (o *Operations) Shown(e Edited) (before, after []byte) {
 		tool = &dispatcher.Tool{}
 	}
 	before, _ = Redact(e.Before, tool.Redact)
-	after = masked(e.After, Places(e.After, tool.Redact), func(p string) string {
+	after = masked(e.After, tool.Redact, func(p string) string {
 		was, _ := lookUp(e.Before, p)
 		if is, _ := lookUp(e.After, p); bytes.Equal(was, is) {
 			return Mask

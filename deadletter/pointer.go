@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -56,7 +55,7 @@ func masked(doc []byte, pointers []string, mask func(pointer string) string) []b
 		return whole
 	}
 	out := doc
-	for _, p := range expanded(doc, pointers) {
+	for _, p := range Places(doc, pointers) {
 		if _, there := lookUp(out, p); !there {
 			continue
 		}
@@ -71,31 +70,9 @@ func masked(doc []byte, pointers []string, mask func(pointer string) string) []b
 	return out
 }
 
-// expanded are the pointers with a step * taken for every item of the list it is in.
-func expanded(doc []byte, pointers []string) (out []string) {
-	for _, p := range pointers {
-		steps := strings.Split(p, "/")
-		at := slices.Index(steps, "*")
-		if at < 1 {
-			out = append(out, p)
-			continue
-		}
-		var list []json.RawMessage
-		before, after := strings.Join(steps[:at], "/"), strings.Join(append([]string{""}, steps[at+1:]...), "/")
-		if raw, there := lookUp(doc, before); !there || json.Unmarshal(raw, &list) != nil {
-			out = append(out, p) // the name of a member
-			continue
-		}
-		for i := range list {
-			out = append(out, expanded(doc, []string{before + "/" + strconv.Itoa(i) + after})...)
-		}
-	}
-	return out
-}
-
 // unmask puts the stored values back in the place of the masks that stand for them.
 func unmask(doc, stored []byte, pointers []string) ([]byte, error) {
-	for _, p := range expanded(doc, pointers) {
+	for _, p := range Places(doc, pointers) {
 		var shown string
 		now, _ := lookUp(doc, p)
 		was, there := lookUp(stored, p)
