@@ -73,7 +73,13 @@ func (c *Console) route() {
 	mux := http.NewServeMux()
 	c.mux = mux
 	static, _ := fs.Sub(files, "static") // it is embedded: the name is right or nothing builds
-	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
+	mux.HandleFunc("GET /static/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := fs.Stat(static, r.PathValue("name")); err != nil { // the file server would take our headers back
+			http.Error(w, "there is no such file", http.StatusNotFound)
+			return
+		}
+		http.ServeFileFS(w, r, static, r.PathValue("name"))
+	})
 	if c.cfg.Off != "" {
 		mux.HandleFunc("/", c.off)
 		return

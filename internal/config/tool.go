@@ -26,7 +26,7 @@ type Tool struct {
 
 	Policies  Lanes    `key:"policies" need:"say which policies limit it" doc:"Allowed policies, the default first: one list, or calls and jobs."`
 	Reconcile string   `key:"reconcile" doc:"A read tool that says what became of a key."`
-	Redact    []string `key:"redact" doc:"JSON pointers into the arguments that are hidden from people."`
+	Redact    []string `key:"redact" doc:"JSON pointers into the arguments that are hidden from people; a step * is every item of a list."`
 }
 
 // HTTP is a tool behind a URL.
