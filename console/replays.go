@@ -58,6 +58,7 @@ func replaysList(v *visit) error {
 // replayPage is one bulk replay.
 type replayPage struct {
 	replayRow
+	Kinds []string // of letters that the table can be narrowed to
 	Items []dedupe.ReplayItem
 	Next  int // the number of the next page's first item
 }
@@ -71,9 +72,9 @@ func replayShow(v *visit) error {
 	if err := v.ask(control.VerbReplayShow, control.ReplayName{Name: name}, &r); err != nil {
 		return err
 	}
-	p := replayPage{replayRow: newReplayRow(&r)}
+	p := replayPage{replayRow: newReplayRow(&r), Kinds: replays.Kinds}
 	var items replays.Items
-	if err := v.ask(control.VerbReplayItems, control.ReplayName{Name: name, From: wholeNumber(v.r.URL.Query(), "cursor")}, &items); err != nil {
+	if err := v.ask(control.VerbReplayItems, control.ReplayName{Name: name, From: wholeNumber(v.r.URL.Query(), "cursor"), Only: v.param("only")}, &items); err != nil {
 		return err
 	}
 	if p.Items, p.Next = items.Items, items.Next; len(p.Items) > mostItems {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tollgate/control"
+	"tollgate/deadletter"
 	"tollgate/dedupe"
 )
 
@@ -43,6 +44,12 @@ func TestABulkReplayIsTheOneThatWasShown(t *testing.T) {
 	o.Until(20*time.Second, "the end of the replay", func() bool { return o.replays()[0].State == dedupe.ReplayDone })
 	page = o.get("/replays/crm-is-back")
 	o.has(page, "✓ done", "2 of 2", "✓ succeeded", "INC-9", "by ann", "run=r1")
+	id := o.Letters(deadletter.Filter{State: "resolved", Limit: 1}).Letters[0].ID
+	o.has(o.get("/replays/crm-is-back?only=succeeded"), id)
+	o.has(o.get("/replays/crm-is-back?only=died_again"), "None of its letters is like that")
+	if code, _ := o.answer(o.http.Get(o.base + "/replays/crm-is-back?only=some")); code != http.StatusBadRequest {
+		t.Errorf("letters of no kind: %d", code)
+	}
 	if r := o.replays()[0]; r.Tally.Succeeded != 2 || o.in("active") != 1 {
 		t.Errorf("%+v, %d active", r, o.in("active"))
 	}

@@ -15,6 +15,7 @@ type ReplayName struct {
 	Name string `json:"name"`
 	Why  string `json:"why,omitempty"`  // of pause, resume, cancel
 	From int    `json:"from,omitempty"` // of items: the number of the first
+	Only string `json:"only,omitempty"` // of items: those left, replayed, skipped, succeeded or died_again; "": all
 }
 
 // ReplaysPage is every bulk replay there is, the newest first.
@@ -42,7 +43,7 @@ func (s *Server) replaysVerbs() map[string]func(micro.Request) {
 			return runner.Show(q.Name)
 		}),
 		VerbReplayItems: verb(s, func(_ context.Context, q ReplayName, _ string) (replays.Items, error) {
-			return runner.Items(q.Name, q.From)
+			return runner.Items(q.Name, q.From, q.Only)
 		}),
 		VerbReplayPause:  verb(s, replayChange(runner.Pause)),
 		VerbReplayResume: verb(s, replayChange(runner.Resume)),

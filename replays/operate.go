@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"tollgate/dedupe"
+	"tollgate/schemas"
 )
 
 // Refused says why something was not done about a bulk replay.
@@ -47,15 +49,37 @@ type Items struct {
 // maxItems bounds a page so that it fits a message.
 const maxItems = 4000
 
-// Items returns letters of a bulk replay from the given number on, in their order.
-func (r *Runner) Items(name string, from int) (Items, error) {
+// Kinds are what the letters of a bulk replay can be narrowed to.
+var Kinds = []string{"left", "replayed", "skipped", "succeeded", "died_again"}
+
+// of reports whether an item is of a kind; "" is any.
+func of(kind string, i dedupe.ReplayItem) bool {
+	switch kind {
+	case "":
+		return true
+	case "succeeded":
+		return i.Status == schemas.Succeeded
+	case "died_again":
+		return i.Status != "" && i.Status != schemas.Succeeded && i.Status != statusForgotten
+	}
+	return kind == string(i.State)
+}
+
+// Items returns letters of a bulk replay from the given number on, in their order; with a
+// kind only those of it.
+func (r *Runner) Items(name string, from int, kind string) (Items, error) {
 	page := Items{Items: []dedupe.ReplayItem{}}
+	if kind != "" && !slices.Contains(Kinds, kind) {
+		return page, &Invalid{fmt.Errorf("letters %q: one of %s", kind, strings.Join(Kinds, ", "))}
+	}
 	err := r.cfg.Ledger.ReplayItems(name, from, func(i dedupe.ReplayItem) bool {
 		if len(page.Items) == maxItems {
 			page.Next = i.N
 			return false
 		}
-		page.Items = append(page.Items, i)
+		if of(kind, i) {
+			page.Items = append(page.Items, i)
+		}
 		return true
 	})
 	return page, err
