@@ -125,14 +125,7 @@ func (s *shell) printCall(d *control.CallDetail) {
 		s.line("  owes       a %s that is not published yet", d.Owes)
 	}
 	s.printTimeline(d.Timeline)
-	switch {
-	case d.ArgumentsFrom != "":
-		s.line("ARGUMENTS  %s (%d bytes, kept in the %s)", s.clipped(d.Arguments), d.ArgumentsBytes, d.ArgumentsFrom)
-	case d.ArgumentsError != "":
-		s.line("ARGUMENTS  could not be read: %s", oneLine(d.ArgumentsError))
-	default:
-		s.line("ARGUMENTS  not kept any more: a call that ended without a dead letter leaves its outcome only")
-	}
+	s.printArguments(d)
 	if o := d.Outcome; o != nil {
 		if before {
 			s.line("OUTCOME BEFORE THE REPLAY  settled %s", s.at(d.Settled))
@@ -153,5 +146,17 @@ func (s *shell) printCall(d *control.CallDetail) {
 		s.next("tollgate dlq show "+s.short(d.Letter), "tollgate runs show "+d.Run)
 	} else {
 		s.next("tollgate runs show " + d.Run)
+	}
+}
+
+// printArguments shows what the call was asked with, while that is kept.
+func (s *shell) printArguments(d *control.CallDetail) {
+	switch {
+	case d.ArgumentsFrom != "":
+		s.line("ARGUMENTS  %s (%d bytes, kept in the %s)", s.clipped(d.Arguments), d.ArgumentsBytes, d.ArgumentsFrom)
+	case d.ArgumentsError != "":
+		s.line("ARGUMENTS  could not be read: %s", oneLine(d.ArgumentsError))
+	default:
+		s.line("ARGUMENTS  not kept any more: a call that ended without a dead letter leaves its outcome only")
 	}
 }
