@@ -109,12 +109,7 @@ func (s *shell) printCall(d *control.CallDetail) {
 	if d.Generation > 0 {
 		s.line("  replays    %d", d.Generation)
 	}
-	if d.EditedFrom != "" {
-		s.line("  edited     from dead letter %s", d.EditedFrom)
-	}
-	if d.EditedTo != "" {
-		s.line("  edited     to call %s", d.EditedTo)
-	}
+	s.printEdits(d)
 	if d.Ambiguous {
 		s.line("  ambiguous  an attempt ended without an answer: its effect may have happened")
 	}
@@ -158,5 +153,15 @@ func (s *shell) printArguments(d *control.CallDetail) {
 		s.line("ARGUMENTS  could not be read: %s", oneLine(d.ArgumentsError))
 	default:
 		s.line("ARGUMENTS  not kept any more: a call that ended without a dead letter leaves its outcome only")
+	}
+}
+
+// printEdits shows what the call was made of, and what was made of it.
+func (s *shell) printEdits(d *control.CallDetail) {
+	if d.EditedFrom != "" {
+		s.line("  edited     from dead letter %s", d.EditedFrom)
+	}
+	if d.EditedTo != "" {
+		s.line("  edited     to call %s", d.EditedTo)
 	}
 }
