@@ -56,7 +56,7 @@ func (s *shell) auditListCommand() *cobra.Command {
 }
 
 // auditActions are what completion offers; any other may be asked for too.
-var auditActions = []string{"replay", "edit", "grant", "resolve", "discard", "restore", "purge", "note", "import", "pause", "resume", "cancel", "expire"}
+var auditActions = []string{"replay", "edit", "grant", "resolve", "discard", "restore", "purge", "note", "import", "pause", "resume", "cancel", "link", "expire"}
 
 func (s *shell) audits(c *cobra.Command, q control.AuditQuery, all bool) error {
 	if all {
