@@ -237,7 +237,6 @@ func TestWhatOthersWroteIsTextOnEveryPage(t *testing.T) {
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	w, ids := hostileWorld(t)
 	b := browse(t, w, control.Admin)
-	audits := len(w.Audits())
 	patterns := append(console.Patterns(), "POST /signin", "POST /signout")
 	tried := 0
 	for _, pattern := range patterns {
@@ -263,8 +262,10 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	if tried < 40 {
 		t.Errorf("only %d forms were tried", tried)
 	}
-	if n := len(w.Audits()); n != audits {
-		t.Errorf("%d decisions were taken", n-audits)
+	for _, a := range w.Audit("*") {
+		if a.By == "ann" { // the browser's user; a replay that eve has begun may still go on
+			t.Errorf("decided: %+v", a)
+		}
 	}
 	b.get("/audit") // the session is still open: the foreign sign-out was refused too
 }
