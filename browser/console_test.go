@@ -116,7 +116,7 @@ const overflow = `(() => {
 })()`
 
 // kinds are the pages that have to be reached.
-var kinds = []string{"/", "/calls", "/calls/ID", "/dead", "/dead/list", "/dead/ID", "/replay/new", "/replays", "/replays/ID",
+var kinds = []string{"/", "/calls", "/calls/ID", "/dead", "/dead/list", "/dead/ID", "/dead/ID/edit", "/replay/new", "/replays", "/replays/ID",
 	"/runs", "/runs/ID", "/tools", "/tools/ID", "/audit", "/settings"}
 
 // Every page that can be reached can be used: by everybody, in both themes, on a desk

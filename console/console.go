@@ -119,7 +119,7 @@ var routes = []map[string]handler{
 	runsRoutes,
 	toolsRoutes,
 	overviewRoutes,
-	deadRoutes, deadListRoutes, deadActRoutes, letterRoutes, replayNewRoutes, replaysRoutes,
+	deadRoutes, deadListRoutes, deadActRoutes, letterRoutes, editRoutes, replayNewRoutes, replaysRoutes,
 	settingsRoutes,
 	callsRoutes,
 }

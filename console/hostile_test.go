@@ -34,7 +34,7 @@ const evil = "<script id=evil>alert(1)</script><img src=x onerror=evil()>\" onmo
 func hostileWorld(t *testing.T) (w *worldtest.World, ids []string) {
 	big := strings.Repeat("<b>evil</b>", 60_000) // nearly as much as a message takes
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\x1b", `\u001b`, "\x07", `\u0007`, "\x00", `\u0000`).Replace(evil) + `"`
-	w = worldtest.New(t, "  hostile: { function: f, effect: write, policies: [quick] }\n  kind: { function: f, effect: read, policies: [quick] }\n", map[string]function.Func{
+	w = worldtest.Prepare(t, "  hostile: { function: f, effect: write, policies: [quick] }\n  kind: { function: f, effect: read, policies: [quick] }\n", map[string]function.Func{
 		"f": func(_ context.Context, in dispatcher.Invocation) (any, error) {
 			switch {
 			case in.Tool == "kind":
@@ -43,7 +43,10 @@ func hostileWorld(t *testing.T) (w *worldtest.World, ids []string) {
 				return nil, function.Stop(schemas.DownstreamRejected, "BAD", evil+big)
 			}
 			return nil, function.Stop(schemas.DownstreamRejected, "<script>evil</script>", evil)
-		}})
+		}}, false)
+	w.Config += "dead_letters: { allow_edit: true }\n"
+	w.Start()
+	t.Cleanup(w.Stop)
 	key := "<script>evil()</script>\"onload='evil()'"
 	for _, m := range []worldtest.Msg{
 		{Tool: "kind", Run: "r", Key: key, Body: `{"x":` + quoted + `}`},

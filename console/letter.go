@@ -32,7 +32,6 @@ type letterPage struct {
 	Run        string
 	Replayable bool
 	Unknown    bool
-	Editable   bool
 	Size       string
 	Downstream string // the key that its tool was given, to ask about it
 	Refusal    bool   // it never was a call
@@ -53,7 +52,6 @@ func letter(v *visit) error {
 	p.Meaning, p.Unknown = deadletter.Meaning(l.Reason), l.Reason == schemas.ReasonUnknownOutcome
 	p.Refusal = l.Reason == schemas.ReasonMalformed || l.Reason == schemas.ReasonRejected
 	p.Replayable = !p.Refusal && !l.BodyLost
-	p.Editable = v.pages["edit"] != nil && p.Replayable && !p.Unknown
 	p.Group = at("/dead/list", url.Values{"group": {l.Fingerprint}})
 	p.Run = at("/runs/"+url.PathEscape(schemas.Root(l.Run)), url.Values{"tenant": {l.Tenant}})
 	p.Size = fmt.Sprintf("%d bytes", len(l.Arguments))

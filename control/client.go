@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,11 +46,13 @@ func (c *Client) Cancel(ctx context.Context, tenant string, q dispatcher.CancelR
 }
 
 func (c *Client) request(ctx context.Context, subject string, query, out any) error {
-	body, err := json.Marshal(query)
-	if err != nil {
+	var body bytes.Buffer
+	e := json.NewEncoder(&body)
+	e.SetEscapeHTML(false) // arguments that a query carries are the tool's: they arrive as they were written
+	if err := e.Encode(query); err != nil {
 		return err
 	}
-	m, err := c.send(ctx, &nats.Msg{Subject: subject, Data: body, Header: nats.Header{}})
+	m, err := c.send(ctx, &nats.Msg{Subject: subject, Data: body.Bytes(), Header: nats.Header{}})
 	if err != nil {
 		return err
 	}

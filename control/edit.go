@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
 
@@ -87,14 +91,33 @@ func unified(id string, before, after []byte) string {
 	return text[:strings.LastIndexByte(text, '\n')+1] + "… the rest is not shown\n"
 }
 
-// laidOut is a document for people, its numbers as written.
+// laidOut is a document for people, its numbers as written. What could not be seen in it,
+// or would turn the text around it, is spelled as JSON spells it: the value is the same.
 func laidOut(document []byte) []byte {
 	var out bytes.Buffer
 	if json.Indent(&out, bytes.TrimSpace(document), "", "  ") != nil {
 		return document
 	}
 	out.WriteByte('\n')
-	return out.Bytes()
+	return []byte(spelled(out.String()))
+}
+
+// spelled is JSON with an escape for each character that has no shape of its own. They
+// stand in strings only: elsewhere JSON has no place for them.
+func spelled(document string) string {
+	var b strings.Builder
+	from := 0
+	for at, r := range document {
+		if r == '\n' || !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			continue
+		}
+		b.WriteString(document[from:at])
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+		from = at + utf8.RuneLen(r)
+	}
+	return b.String() + document[from:]
 }
 
 // linkLetter tells what was made of a letter by an edit, and what it was made of.
