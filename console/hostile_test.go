@@ -32,7 +32,7 @@ const evil = "<script id=evil>alert(1)</script><img src=x onerror=evil()>\" onmo
 // hostileWorld has what an agent and a tool may leave behind that mean no good: outcomes,
 // letters of every kind, refusals, and what operators have pasted out of them.
 func hostileWorld(t *testing.T) (w *worldtest.World, ids []string) {
-	big := strings.Repeat("<b>evil</b>", 60_000) // nearly as much as a message takes
+	big := strings.Repeat("<b>evil</b>", 10_000) // far more than is shown anywhere
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\x1b", `\u001b`, "\x07", `\u0007`, "\x00", `\u0000`).Replace(evil) + `"`
 	w = worldtest.Prepare(t, "  hostile: { function: f, effect: write, policies: [quick] }\n  kind: { function: f, effect: read, policies: [quick] }\n", map[string]function.Func{
 		"f": func(_ context.Context, in dispatcher.Invocation) (any, error) {
@@ -213,7 +213,7 @@ func TestWhatOthersWroteIsTextOnEveryPage(t *testing.T) {
 		queue = append(queue, candidates...)
 	}
 	seen := map[string]bool{}
-	for len(queue) > 0 && len(seen) < 250 { // and what they lead to
+	for len(queue) > 0 && len(seen) < 120 { // and what they lead to
 		path := queue[0]
 		queue = queue[1:]
 		if seen[path] {

@@ -36,7 +36,7 @@ type row struct {
 
 // draw lays a call out between its publication and its end, or now.
 func draw(d *control.CallDetail, open bool, now time.Time) (p timeline) {
-	from, to := d.Published, d.Settled
+	from, to := published(d), d.Settled
 	if open || to.Before(from) {
 		to = now
 	}
@@ -57,11 +57,18 @@ func draw(d *control.CallDetail, open bool, now time.Time) (p timeline) {
 		p.Rows = append(p.Rows, row{Y: y + 5, TextY: y + 18, X: round(x), W: round(min(w, lineWide-x)), Class: class, Label: label})
 	}
 	add("t-mark", "published", from, from)
-	before := from
+	before, life := from, 0
+	if p.Hidden > 0 {
+		life = attempts[0].Generation
+	}
 	for _, a := range attempts {
-		if gap := a.Started.Sub(before); gap > whole/200 {
+		switch gap := a.Started.Sub(before); {
+		case a.Generation > life:
+			add("t-mark", fmt.Sprintf("dead, and replayed %s later", latency(float64(gap.Microseconds())/1000)), before, before)
+		case gap > whole/200:
 			add("t-wait", "waited "+latency(float64(gap.Microseconds())/1000), before, a.Started)
 		}
+		life = a.Generation
 		end := a.Ended
 		if end.IsZero() {
 			end = now
@@ -82,6 +89,18 @@ func draw(d *control.CallDetail, open bool, now time.Time) (p timeline) {
 	}
 	p.Text = strings.Join(words, "; ") + "."
 	return p
+}
+
+// published is when a call began: a replay publishes it again, later.
+func published(d *control.CallDetail) time.Time {
+	from := d.Published
+	if at := d.Origin.Time; !at.IsZero() && at.Before(from) {
+		from = at
+	}
+	if len(d.Timeline) > 0 && d.Timeline[0].Started.Before(from) {
+		from = d.Timeline[0].Started
+	}
+	return from
 }
 
 func attemptClass(a schemas.Attempt) string {

@@ -9,12 +9,9 @@ import (
 
 // briefOutcome is as much of an outcome as a list shows.
 type briefOutcome struct {
-	V     int
-	Lane  schemas.Lane
-	Error struct {
-		Message string `json:"message"`
-		Class   string `json:"class"`
-	}
+	V      int
+	Lane   schemas.Lane
+	Error  *schemas.Error
 	Timing struct {
 		Deadline time.Time `json:"deadline"`
 	}

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -66,18 +67,16 @@ func FuzzRefusalLetter(f *testing.F) {
 func FuzzReadBrief(f *testing.F) {
 	f.Add(`{"v":1,"lane":"jobs","attempts":[{"n":1,"message":"}\"]"}],"error":{"code":"X","message":"a \"b\" é","class":"permanent"},"timing":{"deadline":"2026-11-30T12:00:00Z"}}`)
 	f.Add(`{"v" : 1 , "error" : null, "structured":{"a":[1,2,{"b":"\\"}]} }`)
+	f.Add(`{"v":1,"error":{"code":"C","message":"m","last_failure":{"code":"HTTP_503","class":"transient","message":"503"}}}`)
 	f.Add(`{"v":1,"v":2}`)
 	f.Add(`{}`)
 	f.Add(`{"v":`)
 	f.Fuzz(func(t *testing.T, text string) {
 		got, ok := readBrief(text)
 		var whole struct {
-			V     int          `json:"v"`
-			Lane  schemas.Lane `json:"lane"`
-			Error struct {
-				Message string `json:"message"`
-				Class   string `json:"class"`
-			} `json:"error"`
+			V      int            `json:"v"`
+			Lane   schemas.Lane   `json:"lane"`
+			Error  *schemas.Error `json:"error"`
 			Timing struct {
 				Deadline time.Time `json:"deadline"`
 			} `json:"timing"`
@@ -86,7 +85,7 @@ func FuzzReadBrief(f *testing.F) {
 		if d.Decode(&whole) != nil || strings.Contains(text, `\u`) || strings.ContainsAny(text, "VLET") { // names in another spelling are no names of ours
 			return
 		}
-		if ok != (whole.V != 0) || ok && (got.V != whole.V || got.Lane != whole.Lane || got.Error != whole.Error || !got.Timing.Deadline.Equal(whole.Timing.Deadline)) {
+		if ok != (whole.V != 0) || ok && (got.V != whole.V || got.Lane != whole.Lane || !reflect.DeepEqual(got.Error, whole.Error) || !got.Timing.Deadline.Equal(whole.Timing.Deadline)) {
 			t.Errorf("%+v (%v), want %+v", got, ok, whole)
 		}
 	})

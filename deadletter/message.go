@@ -7,6 +7,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -88,13 +89,13 @@ func refusalMessage(s schemas.Subjects, d dispatcher.Delivery, o *schemas.Outcom
 
 // describe adds what every letter says: reason, error, origin, outcome.
 func describe(h schemas.Header, reason, tool string, o *schemas.Outcome, from schemas.Origin) {
-	code, text := o.Code(), ""
-	if o.Error != nil {
-		text = o.Error.Message
+	_, text := cause(o.Error)
+	if e := o.Error; e != nil && e.Scope != "" && e.LastFailure == nil {
+		text = e.Reason // the message names the run, and a thousand runs without budget are one group
 	}
 	h.Set(schemas.HeaderReason, reason)
-	h.Set(schemas.HeaderLastCode, code)
-	h.Set(schemas.HeaderFingerprint, Fingerprint(tool, code, text))
+	h.Set(schemas.HeaderLastCode, o.Code())
+	h.Set(schemas.HeaderFingerprint, Fingerprint(tool, o.Code(), text))
 	h.Set(schemas.HeaderDiedAt, stamp(o.Timing.Settled))
 	h.Set(schemas.HeaderOriginStream, from.Stream)
 	h.Set(schemas.HeaderOriginSubject, from.Subject)
@@ -104,6 +105,18 @@ func describe(h schemas.Header, reason, tool string, o *schemas.Outcome, from sc
 	if cut {
 		h.Set(headerTruncated, "outcome")
 	}
+}
+
+// cause is what a call died of, in the words that tell one trouble from another: of one
+// that ran out of attempts, time or budget that is its last failure.
+func cause(e *schemas.Error) (class, text string) {
+	if e == nil {
+		return "", ""
+	}
+	if f := e.LastFailure; f != nil {
+		return cmp.Or(f.Class, e.Class), f.Code + ": " + f.Message
+	}
+	return e.Class, e.Message
 }
 
 // boundedOutcome encodes an outcome in at most maxOutcome bytes: first the result
@@ -123,7 +136,10 @@ func boundedOutcome(o schemas.Outcome) (string, bool) {
 	o.Content, o.Structured = nil, nil
 	if o.Error != nil {
 		e := *o.Error
-		e.Message, e.LastFailure = clip(e.Message), nil
+		e.Message = clip(e.Message)
+		if f := e.LastFailure; f != nil {
+			e.LastFailure = &schemas.Error{Code: f.Code, Class: f.Class, Phase: f.Phase, Message: clip(f.Message)}
+		}
 		o.Error = &e
 	}
 	for s = encode(); len(s) > maxOutcome && len(o.Attempts) > 0; s = encode() {

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"tollgate/schemas"
 )
 
@@ -19,5 +22,31 @@ func TestI12AnOutcomeAlwaysFitsALettersHeaders(t *testing.T) {
 	text, cut := boundedOutcome(o)
 	if len(text) > maxOutcome || !cut || !strings.Contains(text, `"n":64`) {
 		t.Errorf("%d bytes, cut %t, at most %d with the last attempt", len(text), cut, maxOutcome)
+	}
+}
+
+// Letters are grouped by what went wrong at the tool: two causes of giving up are two
+// groups, and one cause is one, whatever the run was called.
+func TestGivingUpIsGroupedByTheLastFailure(t *testing.T) {
+	about := func(code, scope, failure string) schemas.Letter {
+		e := &schemas.Error{Code: code, Class: "permanent", Message: "All 4 attempts have failed; the budget of run " + scope + " is used up", Scope: scope}
+		if failure != "" {
+			e.LastFailure = &schemas.Error{Code: "HTTP_503", Class: "transient", Message: failure}
+		}
+		h := schemas.Header{}
+		describe(h, schemas.ReasonExhaustedAttempts, "crm.upsert", &schemas.Outcome{V: 1, Status: schemas.Exhausted, Error: e}, schemas.Origin{})
+		subjects, _ := schemas.NewSubjects("")
+		return readHeader(subjects, &jetstream.RawStreamMsg{Subject: "elsewhere", Header: nats.Header(h)})
+	}
+	down, downAgain := about(schemas.CodeCallAttempts, "", "upstream 17 is down"), about(schemas.CodeCallAttempts, "", "upstream 18 is down")
+	full := about(schemas.CodeCallAttempts, "", "disk full")
+	if down.Fingerprint != downAgain.Fingerprint || down.Fingerprint == full.Fingerprint {
+		t.Errorf("%s %s %s", down.Fingerprint, downAgain.Fingerprint, full.Fingerprint)
+	}
+	if down.Message != "HTTP_503: upstream 17 is down" || down.Class != "transient" || down.Code != schemas.CodeCallAttempts {
+		t.Errorf("%+v", down)
+	}
+	if a, b := about(schemas.CodeRunBudget, "run-a", ""), about(schemas.CodeRunBudget, "run-b/child", ""); a.Fingerprint != b.Fingerprint || !strings.Contains(a.Message, "run-a") {
+		t.Errorf("%s %s %q", a.Fingerprint, b.Fingerprint, a.Message)
 	}
 }

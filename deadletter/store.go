@@ -154,7 +154,8 @@ func readHeader(subjects schemas.Subjects, m *jetstream.RawStreamMsg) schemas.Le
 		l.Reason = at.Reason
 	}
 	if o, ok := readBrief(h.Get(schemas.HeaderOutcome)); ok {
-		l.Lane, l.Message, l.Class = o.Lane, o.Error.Message, o.Error.Class
+		l.Lane = o.Lane
+		l.Class, l.Message = cause(o.Error)
 		if at := o.Timing.Deadline; !at.IsZero() {
 			l.Deadline = at // the one that held; the header's may lie beyond the policy's window
 		}
