@@ -25,8 +25,8 @@ var pageSizes = []string{"25", "50", "100", "200"}
 // letterColumn is a column of the list; one with a key can be sorted by.
 type letterColumn struct{ Name, Key, Class string }
 
-var letterColumns = []letterColumn{{"Letter", "seq", ""}, {"Died", "died", ""}, {"State", "", ""}, {"Tool", "tool", ""}, {"Reason", "reason", ""}, {"Code", "code", ""},
-	{"Attempts", "attempts", "num"}, {"Replayed", "replayed", "num"}, {"Run", "run", ""}, {"Key", "", ""}, {"Error", "", ""}, {"Note", "", ""}}
+var letterColumns = []letterColumn{{"Letter", "seq", ""}, {"Died", "died", ""}, {"State", "", ""}, {"Tool", "tool", ""}, {"Error", "", ""}, {"Reason", "reason", ""}, {"Run", "run", ""},
+	{"Attempts", "attempts", "num"}, {"Replayed", "replayed", "num"}, {"Code", "code", ""}, {"Key", "", ""}, {"Note", "", ""}}
 
 // lettersPage is what the list shows.
 type lettersPage struct {
