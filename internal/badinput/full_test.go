@@ -232,13 +232,14 @@ func TestDiskFullUnderLoad(t *testing.T) {
 // calls wait on the streams, and all of it goes on by itself when there is room.
 func TestDiskFullOfTheLedgerAlone(t *testing.T) {
 	onItsOwnMounts(t, func(t *testing.T) {
+		const calls = 1000 // more than fit what the ledger has written ahead of itself
 		d, s := newDisk(t, "16m"), newShop(t)
 		p := newProgram(t, d.dir+"/ledger.db", "nats", s.URL)
 		p.start()
 		a := newAgent(t, p.url)
 		a.publish(0, 40)
 		d.fill()
-		a.publish(40, 120)
+		a.publish(40, calls)
 		if a.refused != 0 {
 			t.Errorf("%d calls were refused, though their stream has room", a.refused)
 		}
@@ -252,7 +253,7 @@ func TestDiskFullOfTheLedgerAlone(t *testing.T) {
 			t.Errorf("it does not say that it is not ready: %s", out)
 		}
 		d.clear()
-		a.settled(p, s, 120)
+		a.settled(p, s, calls)
 	})
 }
 
