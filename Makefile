@@ -13,10 +13,10 @@ build: ## the tollgate binary in bin/
 	$(GO) build -trimpath -o bin/tollgate ./cmd/tollgate
 
 # Packages whose tests measure real time have the machine for themselves. Those that play
-# thousands of faults in virtual time run without the race detector: internal/e2e runs the
+# thousands of faults or hours in virtual time run without the race detector: internal/e2e runs the
 # same dispatcher with it.
 ALONE = tollgate/(client|consumer|deploy|examples|tools|internal/(app|badinput|bench|contract|demo|embedded|owner|soak|web))(/|$$)
-PLAYED = tollgate/internal/(matrix|model)$$
+PLAYED = tollgate/internal/(matrix|model|verify)$$
 
 test: ## everything, with the race detector
 	$(GO) test -race -p 3 -timeout 15m $$($(GO) list ./... | grep -vE '$(ALONE)|$(PLAYED)')
