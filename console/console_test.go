@@ -65,3 +65,15 @@ func TestOnlyAddressesOfTheConsoleAreGoneTo(t *testing.T) {
 		t.Error("the policy allows what is inline")
 	}
 }
+
+// Somebody who signs in again and again ends their own sessions, and nobody else's.
+func TestManySignInsEndOnlyTheirOwnSessions(t *testing.T) {
+	s := newSessions(time.Now)
+	ada := s.begin(User{Name: "ada"})
+	for range 3 * mostOfOne {
+		s.begin(User{Name: "vic"})
+	}
+	if s.open[ada] == nil || len(s.open) != mostOfOne+1 {
+		t.Errorf("%d sessions, ada's among them: %v", len(s.open), s.open[ada] != nil)
+	}
+}

@@ -28,7 +28,7 @@ func deadDo(v *visit) error {
 		return errMissing
 	}
 	if !v.user.Role.May(a.Verb) {
-		return v.forbidden(a.Verb)
+		return v.ask(a.Verb, control.LetterQuery{ID: q.Get("id"), Why: q.Get("why")}, &struct{}{}) // refused there, and written down
 	}
 	p := actPage{Why: q.Get("why"), Verdict: q.Get("verdict")}
 	if a.Action == "resolve" && !slices.Contains([]string{"happened", "did_not_happen", "undetermined"}, p.Verdict) {

@@ -160,7 +160,7 @@ func readReplay(q url.Values, now time.Time) (replays.Query, error) {
 			return query, badRequest("%s %q is not a number", strings.ReplaceAll(name, "_", " "), text)
 		}
 	}
-	if text := strings.TrimSpace(q.Get("rate")); text != "" {
+	if text := strings.TrimSuffix(strings.TrimSpace(q.Get("rate")), "/s"); text != "" {
 		if query.Rate, err = strconv.ParseFloat(text, 64); err != nil || query.Rate <= 0 {
 			return query, badRequest("rate %q is not a number of letters a second", text)
 		}
@@ -205,7 +205,7 @@ func replayCreate(v *visit) error {
 	}
 	q := v.r.PostForm
 	if !v.user.Role.May(control.VerbReplaysCreate) {
-		return v.forbidden(control.VerbReplaysCreate)
+		return v.ask(control.VerbReplaysCreate, control.ReplayName{Name: q.Get("name")}, &struct{}{}) // refused there, and written down
 	}
 	if strings.TrimSpace(q.Get("name")) == "" {
 		q.Set("name", q.Get("suggested"))

@@ -11,6 +11,7 @@ import (
 	"tollgate/control"
 	"tollgate/deadletter"
 	"tollgate/dedupe"
+	"tollgate/schemas"
 )
 
 func (o *operators) replays() []*dedupe.Replay {
@@ -122,6 +123,26 @@ func TestAReplayIsHeldAndEnded(t *testing.T) {
 	o.as(control.Viewer)
 	if code, _ := o.post("/replay/new", q); code != http.StatusForbidden || len(o.replays()) != 1 {
 		t.Errorf("a viewer: %d", code)
+	}
+	if denied := o.audit("replays_create"); len(denied) == 0 || denied[0].Allowed {
+		t.Errorf("the refusal is not in the audit: %+v", denied)
+	}
+}
+
+// A form that is cut off is not taken for an empty one, and a reason that the audit could
+// not hold is refused before anything is done.
+func TestWhatIsTooLongDoesNothing(t *testing.T) {
+	o, _ := operate(t, control.Operator)
+	o.fail("r1", 1)
+	var page deadletter.Page
+	if err := o.Ctl.Ask(t.Context(), control.VerbLetterList, deadletter.Filter{}, &page); err != nil || len(page.Letters) != 1 {
+		t.Fatalf("%+v %v", page, err)
+	}
+	id := page.Letters[0].ID
+	for _, n := range []int{5 << 10, 2 << 20, 9 << 20} {
+		if code, _ := o.post("/dead/"+id+"/discard", url.Values{"why": {strings.Repeat("A", n)}}); code != http.StatusRequestEntityTooLarge || o.state(id) != schemas.LetterActive {
+			t.Errorf("%d bytes: %d, %s", n, code, o.state(id))
+		}
 	}
 }
 

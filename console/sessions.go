@@ -24,6 +24,7 @@ type User struct {
 const (
 	linkFor      = control.LinkFor
 	mostSessions = 1000
+	mostOfOne    = 20 // of one user
 )
 
 // SessionFor is how long somebody stays signed in.
@@ -73,9 +74,27 @@ func (s *sessions) begin(u User) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sweep()
+	s.retire(u)
 	id := rand.Text()
 	s.open[id] = &session{user: u, until: s.now().Add(SessionFor)}
 	return id
+}
+
+// retire ends a user's oldest session when they have many: nobody's but their own has to
+// go for another. The lock is held.
+func (s *sessions) retire(u User) {
+	oldest, n := "", 0
+	for id, o := range s.open {
+		if o.user.Name != u.Name {
+			continue
+		}
+		if n++; oldest == "" || o.until.Before(s.open[oldest].until) {
+			oldest = id
+		}
+	}
+	if n >= mostOfOne {
+		delete(s.open, oldest)
+	}
 }
 
 func (s *sessions) end(id string) {

@@ -14,6 +14,12 @@ import (
 func (c *Console) funcs() template.FuncMap {
 	return template.FuncMap{
 		"text": visible, "pretty": pretty, "short": short, "brief": brief, "iso": iso, "join": strings.Join, "clip": clip,
+		"letters": func(n int) string {
+			if n == 1 {
+				return "1 dead letter"
+			}
+			return fmt.Sprintf("%d dead letters", n)
+		},
 		"ago":   func(t time.Time) string { return ago(c.cfg.Now(), t) },
 		"when":  func(t time.Time) stamp { return stamp{t, ago(c.cfg.Now(), t)} },
 		"list":  func(items ...any) []any { return items },

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"tollgate/control"
 	"tollgate/dispatcher"
 )
@@ -37,6 +39,10 @@ func (c *Console) signedIn(h handler) http.Handler {
 			return
 		}
 		v := &visit{Console: c, w: w, r: r, user: u, session: id}
+		if err := r.ParseForm(); err != nil { // a field that was cut off must not count as an empty one
+			v.fail(&control.Failure{Problem: control.Problem{Code: http.StatusRequestEntityTooLarge, What: "nothing was done: the form could not be read: " + err.Error(), Try: "send less"}})
+			return
+		}
 		if err := h(v); err != nil {
 			v.fail(err)
 		}
@@ -108,6 +114,8 @@ func (v *visit) fail(err error) {
 	switch {
 	case errors.As(err, &f):
 		t = trouble{Status: f.Code, What: f.What, Try: f.Try}
+	case errors.Is(err, nats.ErrMaxPayload):
+		t = trouble{Status: http.StatusRequestEntityTooLarge, What: "nothing was done: that is more than the server takes in a message", Try: "send less"}
 	case errors.Is(err, errMissing):
 		t.Status, t.Try = http.StatusNotFound, "the navigation above has every page"
 	case errors.Is(err, control.ErrNoDispatcher), errors.Is(err, context.DeadlineExceeded):

@@ -25,8 +25,28 @@ func (s *Server) permitted(verb string, h func(micro.Request)) func(micro.Reques
 				return
 			}
 		}
+		if tooLong(r) {
+			s.fail(r, Problem{Code: 413, What: fmt.Sprintf("the reason, note or name is longer than %d bytes, and has to fit the audit; nothing was done", mostWords), Try: "say it shorter, with a link to the rest"})
+			return
+		}
 		h(r)
 	}
+}
+
+// mostWords bounds what somebody writes about a decision: the audit has it as one message.
+const mostWords = 4 << 10
+
+// tooLong reports whether a request says more than the audit can hold.
+func tooLong(r micro.Request) bool {
+	if len(r.Headers().Get(HeaderBy)) > mostWords || len(r.Headers().Get(HeaderWhy)) > mostWords {
+		return true
+	}
+	if len(r.Data()) <= mostWords {
+		return false
+	}
+	var q struct{ Why, Reason, Text string }
+	_ = json.Unmarshal(r.Data(), &q) // of a query that is wrong its own handler tells
+	return max(len(q.Why), len(q.Reason), len(q.Text)) > mostWords
 }
 
 // deny answers that a role may not ask a verb.

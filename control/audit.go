@@ -29,7 +29,7 @@ func (s *Server) auditList(ctx context.Context, q AuditQuery, _ string) (AuditPa
 	}
 	state, limit := st.CachedInfo().State, cmp.Or(q.Limit, 50)
 	p := AuditPage{Entries: []AuditEntry{}}
-	last := state.LastSeq
+	last, size := state.LastSeq, 0
 	if q.Before > 0 {
 		last = min(last, q.Before-1)
 	}
@@ -46,8 +46,8 @@ func (s *Server) auditList(ctx context.Context, q AuditQuery, _ string) (AuditPa
 			if !q.match(&e) {
 				continue
 			}
-			if len(p.Entries) == limit {
-				p.Next = p.Entries[limit-1].Sequence
+			if size += 600 + len(e.Why) + len(e.Detail) + len(e.Before) + len(e.After) + len(e.Target); len(p.Entries) == limit || len(p.Entries) > 0 && size > mostListed {
+				p.Next = p.Entries[len(p.Entries)-1].Sequence
 				return p, nil
 			}
 			p.Entries = append(p.Entries, e)

@@ -76,6 +76,9 @@ func (s *Server) letter(id string) (string, error) {
 	if err != nil {
 		return dedupe.LetterID(call, 0), nil // a refusal has no record
 	}
+	if r.Letter == "" && r.Generation > 0 {
+		return dedupe.LetterID(call, r.Generation-1), nil // of the generation before, which was replayed or resolved
+	}
 	return r.LetterID(), nil
 }
 

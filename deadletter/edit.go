@@ -92,8 +92,8 @@ func (o *Operations) Edit(ctx context.Context, id string, opt EditOptions) (Edit
 		record = r
 		become(record, q, e, note(opt.By, "edited", opt.Why), now)
 		d.detail = fmt.Sprintf("call=%s key=%s deadline=%s", e.Call, e.Key, stamp(e.Deadline))
-		return dedupe.Change{Record: record, Audit: []dedupe.Audit{d.audit(&l, now, before+", arguments "+hash(e.Before),
-			string(schemas.LetterResolved)+", edited to call "+e.Call+", arguments "+hash(e.After))}}
+		return dedupe.Change{Record: record, Audit: []dedupe.Audit{d.audit(&l, now, before+", arguments "+o.hash(&l, e.Before),
+			string(schemas.LetterResolved)+", edited to call "+e.Call+", arguments "+o.hash(&l, e.After))}}
 	})
 	if err != nil {
 		return e, err
@@ -235,8 +235,12 @@ func ours(r *dedupe.Record, l *schemas.Letter) bool {
 	return r.Outcome != nil && l.Outcome != nil && r.Outcome.ID == l.Outcome.ID && r.Root == schemas.Root(l.Run) && (l.BodyLost || err == nil && f == r.Fingerprint)
 }
 
-// hash names arguments in the audit, which never holds any.
-func hash(arguments []byte) string {
+// hash names arguments in the audit, which never holds any. Of a tool whose arguments are
+// hidden in part there is none: a short value could be found by trying.
+func (o *Operations) hash(l *schemas.Letter, arguments []byte) string {
+	if tool, ok := o.Editing.Catalogue.Tool(l.Tool); ok && len(tool.Redact) > 0 {
+		return "hidden in part"
+	}
 	f, err := dedupe.Fingerprint(arguments)
 	if err != nil {
 		return "unreadable"

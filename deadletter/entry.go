@@ -89,7 +89,7 @@ func stateOf(reason string, generation int, r dedupe.Standing) (state schemas.Le
 		return schemas.LetterActive, "" // a refusal nobody touched
 	case r.Generation == generation && r.Letter != "":
 		return r.Letter, r.Note
-	case r.Generation >= generation && r.State.Terminal():
+	case r.Generation >= generation && r.State.Terminal(), r.Generation > generation+1: // whose replay died again has another letter
 		return schemas.LetterResolved, ""
 	case r.Generation > generation:
 		return schemas.LetterReplaying, ""

@@ -90,6 +90,9 @@ func (x *Index) Warm(ctx context.Context, every time.Duration, failed func(error
 		}
 		select {
 		case <-ctx.Done():
+			if err := x.keep(ctx); err != nil {
+				failed(err)
+			}
 			return
 		case <-time.After(pause):
 		}

@@ -66,6 +66,30 @@ func (h *history) make() {
 	h.stream = st
 }
 
+// A stop leaves a snapshot, however few letters came since the start.
+func TestAStopLeavesASnapshotOfAFewLetters(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		h := newHistory(t, 1)
+		for n := range 20 {
+			h.step(n)
+		}
+		_ = os.Remove(h.snapshot)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			h.ops.Index.Warm(ctx, 1000*time.Hour, func(err error) { t.Error(err) })
+		}()
+		time.Sleep(time.Second) // it waits for its next round by then
+		_, before := os.Stat(h.snapshot)
+		stop()
+		<-done
+		if _, after := os.Stat(h.snapshot); before == nil || after != nil {
+			t.Errorf("before the stop: %v, after it: %v", before, after)
+		}
+	})
+}
+
 // restart is a new process on the same stream and ledger. The one before has left a
 // snapshot of its index, or was killed and has not.
 func (h *history) restart() {
@@ -260,7 +284,7 @@ func (h *history) scan() (all []schemas.Letter) {
 			l.State, l.Note = r.Letter, r.Note
 		case r.Generation < l.Generation:
 			l.State = schemas.LetterActive // ahead of its call: forged
-		case r.State.Terminal():
+		case r.State.Terminal() || r.Generation > l.Generation+1:
 			l.State = schemas.LetterResolved
 		case r.Generation > l.Generation:
 			l.State = schemas.LetterReplaying

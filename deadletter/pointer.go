@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,21 +71,57 @@ func masked(doc []byte, pointers []string, mask func(pointer string) string) []b
 	return out
 }
 
-// unmask puts the stored values back in the place of the masks that stand for them.
+// unmask puts the stored values back in the place of the masks that stand for them. In an
+// item of a list it does so only while the list is as long as it was and the item says
+// what it said: items have no names, and a hidden value must not get into another.
 func unmask(doc, stored []byte, pointers []string) ([]byte, error) {
-	for _, p := range Places(doc, pointers) {
-		var shown string
-		now, _ := lookUp(doc, p)
-		was, there := lookUp(stored, p)
-		if json.Unmarshal(now, &shown) != nil || shown != Mask || !there {
-			continue
-		}
-		var err error
-		if doc, err = assign(doc, Assignment{p, was}); err != nil {
-			return nil, err
+	given, shown := doc, masked(stored, pointers, func(string) string { return Mask })
+	for _, pointer := range pointers {
+		for _, p := range Places(doc, []string{pointer}) {
+			var text string
+			now, _ := lookUp(doc, p)
+			was, there := lookUp(stored, p)
+			if json.Unmarshal(now, &text) != nil || text != Mask || !there {
+				continue
+			}
+			if list, item := itemOf(pointer, p); item != "" && (!alike(given, shown, item) || length(given, list) != length(shown, list)) {
+				return nil, fmt.Errorf("%s hides a value in a list that has changed, and nobody can tell which item's it is: write the value itself", p)
+			}
+			var err error
+			if doc, err = assign(doc, Assignment{p, was}); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return doc, nil
+}
+
+// itemOf is the outermost list that a pointer's * goes through on its way to a place, and
+// the item of it; "" without one.
+func itemOf(pointer, place string) (list, item string) {
+	names, there := strings.Split(pointer, "/"), strings.Split(place, "/")
+	i := slices.Index(names, "*")
+	if i < 0 || i >= len(there) {
+		return "", ""
+	}
+	return strings.Join(there[:i], "/"), strings.Join(there[:i+1], "/")
+}
+
+// alike reports whether two documents have the same value at a pointer, however it is laid out.
+func alike(a, b []byte, pointer string) bool {
+	var one, other bytes.Buffer
+	at, inA := lookUp(a, pointer)
+	as, inB := lookUp(b, pointer)
+	return inA && inB && json.Compact(&one, at) == nil && json.Compact(&other, as) == nil && bytes.Equal(one.Bytes(), other.Bytes())
+}
+
+// length is of the list at a pointer; -1 for what is none.
+func length(doc []byte, pointer string) int {
+	var items []json.RawMessage
+	if at, ok := lookUp(doc, pointer); !ok || json.Unmarshal(at, &items) != nil {
+		return -1
+	}
+	return len(items)
 }
 
 // place is where a value stands in a document; with from equal to to, where it would,

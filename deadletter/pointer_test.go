@@ -140,3 +140,23 @@ func TestEveryItemOfAListIsMasked(t *testing.T) {
 		t.Errorf("all of it masked: %s", got)
 	}
 }
+
+// Items have no names: a mask in a list whose items went, came or changed places could
+// stand for another's value, so it is not taken.
+func TestAHiddenValueStaysInItsItem(t *testing.T) {
+	stored := []byte(`{"items":[{"iban":"A","n":1},{"iban":"B","n":2}]}`)
+	hidden := []string{"/items/*/iban"}
+	if got, err := unmask([]byte(`{"items":[{"iban":"•••","n":1}, {"iban":"C","n":3}]}`), stored, hidden); err != nil || string(got) != `{"items":[{"iban":"A","n":1}, {"iban":"C","n":3}]}` {
+		t.Errorf("%s %v", got, err)
+	}
+	for _, doc := range []string{
+		`{"items":[{"iban":"•••","n":2}]}`,                        // the first was taken out
+		`{"items":[{"iban":"•••","n":1}]}`,                        // the last
+		`{"items":[{"iban":"•••","n":2},{"iban":"•••","n":1}]}`,   // turned round
+		`{"items":[{"iban":"•••","n":1},{"iban":"•••","n":200}]}`, // another amount
+	} {
+		if got, err := unmask([]byte(doc), stored, hidden); err == nil {
+			t.Errorf("%s became %s", doc, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,8 +59,10 @@ func goThrough(doc []byte, pointers []string) (*masker, error) {
 		paths[i] = steps(p)
 	}
 	err := m.value(paths, "")
-	if err == nil && m.d.More() {
-		err = errNotOne
+	if err == nil {
+		if _, end := m.d.Token(); end != io.EOF { // More is false before a bracket too many
+			err = errNotOne
+		}
 	}
 	return m, err
 }

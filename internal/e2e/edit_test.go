@@ -140,7 +140,7 @@ func auditedEdit(t *testing.T, w *worldtest.World, id, call string) {
 		t.Fatalf("audited %+v", all)
 	}
 	a := all[0]
-	if a.Target != id || a.Why != "INC-1" || !strings.HasPrefix(a.Before, "active, arguments sha256:") || !strings.HasPrefix(a.After, "resolved, edited to call "+call+", arguments sha256:") {
+	if a.Target != id || a.Why != "INC-1" || !strings.HasPrefix(a.Before, "active, arguments hidden in part") || !strings.HasPrefix(a.After, "resolved, edited to call "+call+", arguments hidden in part") {
 		t.Errorf("audited %+v", a)
 	}
 	if text := a.Before + a.After + a.Detail; strings.Contains(text, "12345678901234567890") || strings.Contains(text, "4111") {
