@@ -19,9 +19,6 @@ import (
 // deadDo does what was shown, for as long as one request may take. What is left is said,
 // with a button that goes on.
 func deadDo(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	q := v.r.PostForm
 	a, known := acts[q.Get("action")]
 	if !known {

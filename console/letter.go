@@ -191,9 +191,6 @@ func letterResolve(v *visit) error {
 
 // letterReplay runs one letter again.
 func letterReplay(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	opt, err := readReplayOptions(v.r.PostForm)
 	if err != nil {
 		return err

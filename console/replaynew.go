@@ -200,9 +200,6 @@ func skips(by map[string]int) []skipped {
 // replayCreate makes the replay that was shown. One that the same form has made already
 // is gone to; anything else that has changed is shown again.
 func replayCreate(v *visit) error {
-	if err := v.r.ParseForm(); err != nil {
-		return err
-	}
 	q := v.r.PostForm
 	if !v.user.Role.May(control.VerbReplaysCreate) {
 		return v.ask(control.VerbReplaysCreate, control.ReplayName{Name: q.Get("name")}, &struct{}{}) // refused there, and written down

@@ -40,7 +40,11 @@ func (c *Console) signedIn(h handler) http.Handler {
 		}
 		v := &visit{Console: c, w: w, r: r, user: u, session: id}
 		if err := r.ParseForm(); err != nil { // a field that was cut off must not count as an empty one
-			v.fail(&control.Failure{Problem: control.Problem{Code: http.StatusRequestEntityTooLarge, What: "nothing was done: the form could not be read: " + err.Error(), Try: "send less"}})
+			p := control.Problem{Code: http.StatusBadRequest, What: "nothing was done: what was sent could not be read: " + err.Error()}
+			if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+				p.Code, p.Try = http.StatusRequestEntityTooLarge, "send less"
+			}
+			v.fail(&control.Failure{Problem: p})
 			return
 		}
 		if err := h(v); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -64,41 +63,6 @@ func NewIndex(s *Store, l Standings) *Index {
 	return x
 }
 
-// many letters, read at once, leave a hundred megabytes of garbage behind, which is
-// given back to the system at once: nothing else here would collect it for minutes.
-const many = 10_000
-
-// Warm keeps the index near the present until ctx ends, so that nobody who looks has
-// to wait for all of it. What cannot be read now is told to failed and tried again.
-func (x *Index) Warm(ctx context.Context, every time.Duration, failed func(error)) {
-	for {
-		pause, before := every, x.count()
-		_, err := x.letters(ctx)
-		if err == nil || ctx.Err() != nil {
-			err = x.keep(ctx)
-		}
-		if x.count() > before+many {
-			debug.FreeOSMemory()
-		}
-		switch {
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, jetstream.ErrStreamNotFound): // the first start of all makes it in a moment
-			pause = min(every, time.Second)
-		case err != nil:
-			failed(err)
-		}
-		select {
-		case <-ctx.Done():
-			if err := x.keep(ctx); err != nil {
-				failed(err)
-			}
-			return
-		case <-time.After(pause):
-		}
-	}
-}
-
 // letters returns every letter there is, oldest first, as the stream and the ledger
 // say it now. Those that are gone in the meantime are marked.
 func (x *Index) letters(ctx context.Context) ([]*entry, error) {
@@ -116,16 +80,6 @@ func (x *Index) letters(ctx context.Context) ([]*entry, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.entries[:len(x.entries):len(x.entries)], nil
-}
-
-// keep writes a snapshot if one is due.
-func (x *Index) keep(ctx context.Context) error {
-	leave, err := x.enter(context.WithoutCancel(ctx))
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return x.save(ctx.Err() != nil)
 }
 
 // enter waits for the right to bring the index up to date.
