@@ -26,8 +26,16 @@ func Bubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	emptyPools()
 	defer emptyPools() // for a test in real time that comes next
-	synctest.Test(t, f)
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(letPollersEnd) // registered first, so it runs last
+		f(t)
+	})
 }
+
+// letPollersEnd gives what polls a closed connection its last look. Time stands still
+// once a bubble's first goroutine has returned, and nats.go's drain of a subscription
+// asks only every 100 ms whether its connection is still there.
+func letPollersEnd() { time.Sleep(time.Second) }
 
 func emptyPools() {
 	runtime.GC()

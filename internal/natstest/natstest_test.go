@@ -3,6 +3,7 @@ package natstest_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -130,4 +131,26 @@ func TestCutOnLosesTheWriteOrTheReply(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A subscription that is being drained when its connection closes does not keep the
+// bubble: the client asks every 100 ms whether the connection is still there.
+func TestBubbleEndsWithADrainUnderWay(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T) {
+		nc := natstest.Connect(t, natstest.Server(t, t.TempDir()))
+		sub, err := nc.SubscribeSync("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Publish("a", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := nc.Flush(); err != nil { // the message is pending, so the drain waits
+			t.Fatal(err)
+		}
+		if err := sub.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+	})
 }
