@@ -16,10 +16,18 @@ const (
 type contender struct {
 	Name       string
 	Durability string
-	Own        bool // Tollgate: what the others are compared with
+	Way        way  // how Tollgate is called; "" of a peer
 	Extra      bool // not the same work; not compared
 	measure    func(context.Context, options) (turn, error)
 }
+
+// way is how a producer calls Tollgate: what the others are compared with.
+type way string
+
+const (
+	published way = "published" // a message; the producer does not wait for its end
+	requested way = "requested" // a request; the producer waits until the reply is there
+)
 
 // turn is what one contender did in one round. A rate is the median of its laps.
 type turn struct {
@@ -49,11 +57,13 @@ func contenders(o options, dir string, redis, postgres *server) []contender {
 	bare.results = false
 	bulk.bulk = true
 	return []contender{
-		{Name: "**Tollgate**, `--sync 1s`", Durability: everySecond, Own: true, measure: tollgate(dir, "1s")},
+		{Name: "**Tollgate**, `--sync 1s`", Durability: everySecond, Way: published, measure: tollgate(dir, "1s", published)},
+		{Name: "the same by request, each waits for its reply", Durability: everySecond, Way: requested, measure: tollgate(dir, "1s", requested)},
 		{Name: "asynq, 10 workers", Durability: everySecond, measure: asynqs(asynqSettings{workers: 10, results: true})},
 		{Name: "asynq, 256 workers, polls every 10 ms", Durability: everySecond, measure: asynqs(asynqSettings{workers: 256, poll: poll, results: true})},
 		{Name: "the same, without results", Durability: everySecond, measure: asynqs(asynqSettings{workers: 256, poll: poll})},
-		{Name: "**Tollgate**, `--sync always`", Durability: always, Own: true, measure: tollgate(dir, "always")},
+		{Name: "**Tollgate**, `--sync always`", Durability: always, Way: published, measure: tollgate(dir, "always", published)},
+		{Name: "the same by request, each waits for its reply", Durability: always, Way: requested, measure: tollgate(dir, "always", requested)},
 		{Name: "River, 100 workers", Durability: always, measure: rivers(documented)},
 		{Name: "River, 2,000 workers, fetches every 2 ms", Durability: always, measure: rivers(fast)},
 		{Name: "the same, without results", Durability: always, measure: rivers(bare)},

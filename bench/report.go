@@ -21,11 +21,11 @@ type report struct {
 
 // row is one contender; its numbers are medians of its turns.
 type row struct {
-	Name       string  `json:"name"`
-	Durability string  `json:"durability"`
-	Own        bool    `json:"tollgate"`
-	Extra      bool    `json:"other_work"` // not compared
-	Ratio      float64 `json:"tollgate_faster,omitempty"`
+	Name       string          `json:"name"`
+	Durability string          `json:"durability"`
+	Way        way             `json:"tollgate,omitempty"`
+	Extra      bool            `json:"other_work"` // not compared
+	Ratio      map[way]float64 `json:"tollgate_faster,omitempty"`
 	turn
 	Turns []turn `json:"turns"`
 }
@@ -42,7 +42,7 @@ func summarise(c contender, turns []turn) row {
 	for _, t := range turns {
 		idle += t.IdleJobs
 	}
-	return row{Name: c.Name, Durability: c.Durability, Own: c.Own, Extra: c.Extra, Turns: turns, turn: turn{
+	return row{Name: c.Name, Durability: c.Durability, Way: c.Way, Extra: c.Extra, Turns: turns, turn: turn{
 		JobsPerS:  pick(func(t turn) float64 { return t.JobsPerS }),
 		StartedMS: pick(func(t turn) float64 { return t.StartedMS }),
 		SettledMS: pick(func(t turn) float64 { return t.SettledMS }),
@@ -54,25 +54,32 @@ func summarise(c contender, turns []turn) row {
 // ratios puts beside each peer how many times faster Tollgate was, round by round:
 // what slowed a round down did so to both.
 func (r *report) ratios() error {
-	own := map[string]row{}
+	type kind struct {
+		durability string
+		way        way
+	}
+	own := map[kind]row{}
 	for _, row := range r.Rows {
-		if row.Own {
-			own[row.Durability] = row
+		if row.Way != "" {
+			own[kind{row.Durability, row.Way}] = row
 		}
 	}
 	for i, peer := range r.Rows {
-		if peer.Own || peer.Extra {
+		if peer.Way != "" || peer.Extra {
 			continue
 		}
-		mine, ok := own[peer.Durability]
-		if !ok || len(mine.Turns) != len(peer.Turns) {
-			return fmt.Errorf("%s has no Tollgate beside it", peer.Name)
+		r.Rows[i].Ratio = map[way]float64{}
+		for _, by := range []way{published, requested} {
+			mine, ok := own[kind{peer.Durability, by}]
+			if !ok || len(mine.Turns) != len(peer.Turns) {
+				return fmt.Errorf("%s has no Tollgate beside it whose calls are %s", peer.Name, by)
+			}
+			var all []float64
+			for n, t := range peer.Turns {
+				all = append(all, mine.Turns[n].JobsPerS/t.JobsPerS)
+			}
+			r.Rows[i].Ratio[by] = median(all)
 		}
-		var all []float64
-		for n, t := range peer.Turns {
-			all = append(all, mine.Turns[n].JobsPerS/t.JobsPerS)
-		}
-		r.Rows[i].Ratio = median(all)
 	}
 	return nil
 }
@@ -95,21 +102,24 @@ func (r report) write(out string) error {
 
 // table is Markdown: the section of the README is what it prints.
 func (r report) table(w io.Writer) {
-	fmt.Fprintln(w, "| | calls/s | Tollgate is faster by | idle: handler starts | idle: end is stored |")
-	fmt.Fprintln(w, "|---|--:|--:|--:|--:|")
+	fmt.Fprintln(w, "| | calls/s | Tollgate is faster by | and by request by | idle: handler starts | idle: end is stored |")
+	fmt.Fprintln(w, "|---|--:|--:|--:|--:|--:|")
 	heading := ""
 	for _, row := range r.Rows {
 		if row.Durability != heading {
 			heading = row.Durability
-			fmt.Fprintf(w, "| *%s* | | | | |\n", heading)
+			fmt.Fprintf(w, "| *%s* | | | | | |\n", heading)
 		}
-		ratio := ""
-		if row.Ratio > 0 {
-			ratio = fmt.Sprintf("%.1f ×", row.Ratio)
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", row.Name, thousands(row.JobsPerS), ratio, latency(row.StartedMS), latency(row.SettledMS))
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", row.Name, thousands(row.JobsPerS), times(row.Ratio[published]), times(row.Ratio[requested]), latency(row.StartedMS), latency(row.SettledMS))
 	}
 	fmt.Fprintf(w, "\n%s\n", r.About.words())
+}
+
+func times(ratio float64) string {
+	if ratio == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f ×", ratio)
 }
 
 func latency(ms float64) string {

@@ -15,10 +15,12 @@ const tollgatePause = "200ms"
 
 // tollgate runs the program's own benchmark: the whole dispatcher with the embedded
 // server, on empty files below dir, which is where the peers have theirs. It fails
-// if the tool ran another number of times than there were calls and results.
-func tollgate(dir, sync string) func(context.Context, options) (turn, error) {
+// if the tool ran another number of times than there were calls and results. There are as
+// many producers as the peers have.
+func tollgate(dir, sync string, by way) func(context.Context, options) (turn, error) {
 	return func(ctx context.Context, o options) (turn, error) {
-		cmd := exec.CommandContext(ctx, o.tollgate, "bench", "--json", "--quiet", "--sync", sync,
+		via := map[way]string{published: "calls", requested: "do"}[by]
+		cmd := exec.CommandContext(ctx, o.tollgate, "bench", "--json", "--quiet", "--sync", sync, "--via", via, "--in-flight", strconv.Itoa(producers),
 			"--calls", strconv.Itoa(o.jobs), "--payload", strconv.Itoa(payloadBytes), "--pause", tollgatePause)
 		cmd.Env, cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), os.Stderr
 		out, err := cmd.Output()

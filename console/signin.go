@@ -18,7 +18,8 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 		c.askToSignIn(w, r, http.StatusOK, "")
 		return
 	}
-	if !c.mayTry(w, r) {
+	t, ok := c.try(w, r)
+	if !ok {
 		return
 	}
 	u, ok := c.sessions.redeem(token)
@@ -26,11 +27,13 @@ func (c *Console) signInPage(w http.ResponseWriter, r *http.Request) {
 		c.askToSignIn(w, r, http.StatusForbidden, "That link was used already or is too old: make another.")
 		return
 	}
+	t.takeBack()
 	c.enter(w, r, u, "/")
 }
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
-	if !c.mayTry(w, r) {
+	t, ok := c.try(w, r)
+	if !ok {
 		return
 	}
 	u, ok := who(c.cfg.Users, r.PostFormValue("token"))
@@ -39,13 +42,13 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.askToSignIn(w, r, http.StatusForbidden, "No user has that token.")
 		return
 	}
+	t.takeBack()
 	c.enter(w, r, u, local(r.PostFormValue("to")))
 }
 
 // enter begins a session and goes on to a page. A session that the browser had ends: a
 // cookie that was there before is never taken over.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request, u User, to string) {
-	c.tries.forget(r)
 	if old, _, ok := c.sessions.find(r); ok {
 		c.sessions.end(old)
 	}
@@ -76,7 +79,7 @@ const (
 	mostTriers  = 1000
 )
 
-// tries are the addresses that have failed to sign in of late.
+// tries are the addresses that have tried to sign in of late.
 type tries struct {
 	mu   sync.Mutex
 	from map[string]*rate.Limiter
@@ -84,36 +87,46 @@ type tries struct {
 
 func newTries() tries { return tries{from: map[string]*rate.Limiter{}} }
 
-// mayTry counts an attempt, or says on the page that there were too many.
-func (c *Console) mayTry(w http.ResponseWriter, r *http.Request) bool {
-	now, from := c.cfg.Now(), address(r)
-	c.tries.mu.Lock()
-	l := c.tries.from[from]
-	if l == nil {
-		for other := range c.tries.from { // of too many, any is forgotten
-			if len(c.tries.from) < mostTriers {
-				break
-			}
-			delete(c.tries.from, other)
-		}
-		l = rate.NewLimiter(rate.Every(tryEvery), triesAtOnce)
-		c.tries.from[from] = l
-	}
-	allowed := l.AllowN(now, 1)
-	c.tries.mu.Unlock()
-	if !allowed {
-		c.cfg.Log.Warn().Str("from", from).Msg("console: too many sign-ins")
-		w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
-		c.askToSignIn(w, r, http.StatusTooManyRequests, fmt.Sprintf("Too many failed sign-ins from %s: this one was not looked at. Try again in %s.", from, brief(tryEvery)))
-	}
-	return allowed
+// try is one attempt, which counts against its address unless it is taken back.
+type try struct {
+	at      time.Time
+	counted *rate.Reservation
 }
 
-// forget lets an address begin anew: somebody there has signed in.
-func (t *tries) forget(r *http.Request) {
+// takeBack lets an attempt that succeeded count for nothing. Those that failed still
+// count: whoever has one user's token must not guess another's all the faster.
+func (t try) takeBack() { t.counted.CancelAt(t.at) }
+
+// try counts an attempt, or says on the page that there were too many.
+func (c *Console) try(w http.ResponseWriter, r *http.Request) (try, bool) {
+	from := address(r)
+	t := try{at: c.cfg.Now()}
+	t.counted = c.tries.of(from).ReserveN(t.at, 1)
+	if t.counted.DelayFrom(t.at) == 0 {
+		return t, true
+	}
+	t.takeBack()
+	c.cfg.Log.Warn().Str("from", from).Msg("console: too many sign-ins")
+	w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
+	c.askToSignIn(w, r, http.StatusTooManyRequests, fmt.Sprintf("Too many failed sign-ins from %s: this one was not looked at. Try again in %s.", from, brief(tryEvery)))
+	return t, false
+}
+
+func (t *tries) of(from string) *rate.Limiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.from, address(r))
+	l := t.from[from]
+	if l == nil {
+		for other := range t.from { // of too many, any is forgotten
+			if len(t.from) < mostTriers {
+				break
+			}
+			delete(t.from, other)
+		}
+		l = rate.NewLimiter(rate.Every(tryEvery), triesAtOnce)
+		t.from[from] = l
+	}
+	return l
 }
 
 func address(r *http.Request) string {

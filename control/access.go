@@ -19,11 +19,9 @@ import (
 // decide is recorded like any other decision.
 func (s *Server) permitted(verb string, h func(micro.Request)) func(micro.Request) {
 	return func(r micro.Request) {
-		for _, name := range r.Headers()[HeaderRole] {
-			if role := Role(name); !role.May(verb) {
-				s.deny(r, verb, role)
-				return
-			}
+		if role, stated := refusing(r.Headers(), verb); stated {
+			s.deny(r, verb, role)
+			return
 		}
 		if tooLong(r) {
 			s.fail(r, Problem{Code: 413, What: fmt.Sprintf("the reason, note or name is longer than %d bytes, and has to fit the audit; nothing was done", mostWords), Try: "say it shorter, with a link to the rest"})
@@ -31,6 +29,22 @@ func (s *Server) permitted(verb string, h func(micro.Request)) func(micro.Reques
 		}
 		h(r)
 	}
+}
+
+// refusing is a role that a request states, in whatever case its header is written, and
+// that may not ask the verb.
+func refusing(h micro.Headers, verb string) (Role, bool) {
+	for header, names := range h {
+		if !strings.EqualFold(header, HeaderRole) {
+			continue
+		}
+		for _, name := range names {
+			if role := Role(name); !role.May(verb) {
+				return role, true
+			}
+		}
+	}
+	return "", false
 }
 
 // mostWords bounds what somebody writes about a decision: the audit has it as one message.

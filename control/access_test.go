@@ -92,6 +92,34 @@ func askAs(t *testing.T, w *worldtest.World, subject, body string, roles ...stri
 	return p, code == "403" && (strings.Contains(p.What, "needs the role") || strings.Contains(p.What, "is not a role"))
 }
 
+// A role is one in whatever case its header is written.
+func TestARoleIsFoundInAnyCase(t *testing.T) {
+	w := world(t, func(context.Context, dispatcher.Invocation) (any, error) { return "ok", nil })
+	for _, header := range []string{"tollgate-role", "TOLLGATE-ROLE"} {
+		m := nats.NewMsg("tollgate.ctl." + control.VerbPurge)
+		m.Data = []byte("{}")
+		m.Header[control.HeaderBy] = []string{"eve"}
+		m.Header[header] = []string{string(control.Viewer)}
+		a, err := w.NC.RequestMsg(m, 30*time.Second)
+		if err != nil || a.Header.Get(schemas.HeaderServiceErrorCode) != "403" {
+			t.Errorf("%s: %v %s", header, err, a.Data)
+		}
+	}
+}
+
+// A letter's ID that is none is said to be none, and is not looked for.
+func TestALettersIDThatIsNone(t *testing.T) {
+	w := world(t, func(context.Context, dispatcher.Invocation) (any, error) { return "ok", nil })
+	for _, id := range []string{"x", "", "m*", strings.Repeat("m", 26) + ".-1", strings.Repeat("m", 26) + ".*", strings.Repeat("m", 26) + ".1.2", "m" + strings.Repeat("*", 25) + ".0", "m" + strings.Repeat(">", 30)} {
+		for _, verb := range []string{control.VerbLetterShow, control.VerbReplay, control.VerbDiscard, control.VerbPurge, control.VerbEdit} {
+			f := w.Refused(verb, control.IDQuery{ID: id})
+			if f.Code != 400 && f.Code != 404 {
+				t.Errorf("%s of %q: %d %s", verb, id, f.Code, f.What)
+			}
+		}
+	}
+}
+
 func TestEveryVerbAsksForItsRole(t *testing.T) {
 	w := world(t, func(context.Context, dispatcher.Invocation) (any, error) { return "ok", nil })
 	verbs := served(t, w)

@@ -10,14 +10,17 @@ import (
 	"tollgate/schemas"
 )
 
-// pointers are what the configuration hides of a tool's arguments.
+// pointers are what the configuration hides of a tool's arguments. Of a name that no
+// tool has, mistyped or renamed, it is what any tool hides.
 func (s *Server) pointers(tool string) []string {
+	var any []string
 	for _, t := range s.cfg.Tools {
 		if t.Name == tool {
 			return t.Redact
 		}
+		any = append(any, t.Redact...)
 	}
-	return nil
+	return any
 }
 
 // redactLetter hides it in a whole letter: in the arguments, and wherever the tool or a

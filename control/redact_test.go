@@ -66,4 +66,13 @@ func TestWhatIsHiddenIsInNoAnswer(t *testing.T) {
 	if shown := w.Letter(dedupe.LetterID(worldtest.CallID(other), 0)); shown.Arguments != body || !strings.Contains(shown.Message, secretCard) {
 		t.Errorf("a tool that hides nothing: %s", shown.Arguments)
 	}
+	mistyped := m
+	mistyped.Tool, mistyped.Key, mistyped.Lane = "pya", "k3", schemas.Jobs
+	w.Publish(mistyped)
+	w.Until(time.Minute, "a letter of a tool that is none", func() bool { return len(w.LettersOf("r")) == 3 })
+	for _, l := range w.LettersOf("r") {
+		if l.Tool == "pya" && strings.Contains(w.Letter(l.ID).Arguments, secretCard) {
+			t.Errorf("under a mistyped name it is shown: %+v", l)
+		}
+	}
 }

@@ -58,6 +58,18 @@ func (s *Server) backup(_ context.Context, q BackupQuery, _ string) (BackupRepor
 // letter completes an abbreviated letter ID: <call>[.<generation>], the current
 // generation when none is given.
 func (s *Server) letter(id string) (string, error) {
+	full, err := s.completed(id)
+	if err != nil {
+		return "", err
+	}
+	if _, _, err := dedupe.ParseLetterID(full); err != nil {
+		return "", bad("%v", err)
+	}
+	return full, nil
+}
+
+// completed is what an abbreviated letter ID begins, whether or not that is one.
+func (s *Server) completed(id string) (string, error) {
 	call, generation, ok := strings.Cut(id, ".")
 	if !strings.HasPrefix(call, "m") || len(call) < 26 {
 		full, err := s.call(call)

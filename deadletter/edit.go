@@ -201,7 +201,7 @@ func editable(v dedupe.View, l *schemas.Letter, now time.Time) []*Refused {
 	case r == nil:
 		return no(false, "submit the call again with a new key", "its ledger record has expired")
 	case r.Generation > l.Generation:
-		return no(true, "", "it was replayed already (generation %d is %s)", r.Generation, r.State)
+		return no(true, "", "it was %s already (generation %d is %s)", opened(r), r.Generation, r.State)
 	case !ours(r, l):
 		return no(false, "", "it does not tell the call the ledger recorded; it may be forged")
 	case r.EditedTo != "":

@@ -184,7 +184,7 @@ func replayable(v dedupe.View, l schemas.Letter, opt ReplayOptions, now time.Tim
 	case r == nil:
 		return no(false, "submit the call again with a new key", "its ledger record has expired")
 	case r.Generation > l.Generation:
-		return no(true, "", "it was replayed already (generation %d exists)", r.Generation)
+		return no(true, "", "it was %s already (generation %d exists)", opened(r), r.Generation)
 	case l.Outcome != nil && (r.Outcome == nil || l.Outcome.ID != r.Outcome.ID): // a list has no outcomes
 		return no(false, "", "it does not tell the outcome the ledger recorded; it may be forged")
 	case r.State != dedupe.Dead || r.Letter != schemas.LetterActive:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"tollgate/dedupe"
@@ -66,7 +67,7 @@ func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions)
 func succeed(r *dedupe.Record, opt ResolveOptions, now time.Time) {
 	out := *r.Outcome
 	r.Generation++
-	out.ID = fmt.Sprintf("%s.%d.resolved", r.Call, r.Generation)
+	out.ID = fmt.Sprintf("%s.%d%s", r.Call, r.Generation, byHand)
 	out.Generation, out.Status, out.IsError, out.Error, out.NextAction = r.Generation, schemas.Succeeded, false, nil, schemas.Return
 	out.Structured = opt.Result
 	out.Content = []schemas.Content{{Type: "text", Text: string(opt.Result)}}
@@ -77,6 +78,17 @@ func succeed(r *dedupe.Record, opt ResolveOptions, now time.Time) {
 	r.State, r.Outcome, r.Settled, r.Ambiguous = dedupe.Done, &out, now, false
 	r.Released = false // an unavailable call would run again when it is asked for
 	r.Letter, r.LetterReason, r.Note = "", "", note(opt.By, "happened", opt.Why)
+}
+
+// byHand ends the ID of an outcome that an operator gave.
+const byHand = ".resolved"
+
+// opened says how the generation after a letter's came to be.
+func opened(r *dedupe.Record) string {
+	if r.Outcome != nil && strings.HasSuffix(r.Outcome.ID, byHand) {
+		return "resolved by hand"
+	}
+	return "replayed"
 }
 
 func note(by, what, why string) string {
@@ -182,7 +194,7 @@ func changeable(v dedupe.View, id string, generation int) error {
 	case r == nil:
 		return nil
 	case r.Generation != generation || r.State != dedupe.Dead:
-		return &Refused{ID: id, Why: fmt.Sprintf("it was replayed already (generation %d is %s)", r.Generation, r.State), Conflict: true}
+		return &Refused{ID: id, Why: fmt.Sprintf("it was %s already (generation %d is %s)", opened(r), r.Generation, r.State), Conflict: true}
 	case v.Unpublished:
 		return &Refused{ID: id, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true, Again: true}
 	}

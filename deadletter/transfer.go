@@ -132,7 +132,7 @@ func (o *Operations) importable(v dedupe.View, l *schemas.Letter) error {
 	case r == nil:
 		return no(false, "submit the call again with a new key", "the ledger does not know its call: it has expired, or is another ledger's")
 	case r.Generation > l.Generation:
-		return no(true, "", "it was replayed already (generation %d is %s)", r.Generation, r.State)
+		return no(true, "", "it was %s already (generation %d is %s)", opened(r), r.Generation, r.State)
 	case r.Generation < l.Generation || r.State != dedupe.Dead || r.Outcome == nil || r.Outcome.ID != l.Outcome.ID:
 		return no(true, "", "the ledger has another end of this call (generation %d is %s)", r.Generation, r.State)
 	case r.LetterReason != l.Reason || r.Tenant != l.Tenant || r.Tool != l.Tool:

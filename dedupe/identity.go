@@ -18,7 +18,8 @@ func CallID(tenant, root, tool, key string) string {
 }
 
 // MessageID names a message that is no call, by where it was stored: the dead
-// letter of a refusal. It starts with "m", so it never equals a call's.
+// letter of a refusal. It starts with "m", for whoever reads it, and equals a call's no
+// sooner than two calls' are equal.
 func MessageID(streamCreated, stream string, sequence uint64) string {
 	var seq [8]byte
 	binary.BigEndian.PutUint64(seq[:], sequence)

@@ -60,11 +60,12 @@ func TestValidCallID(t *testing.T) {
 }
 
 func TestLetterID(t *testing.T) {
-	call, generation, err := dedupe.ParseLetterID(dedupe.LetterID("abc", 12))
-	if call != "abc" || generation != 12 || err != nil {
+	const id = "oetiahk6jpbse287tlfoc5b76a"
+	call, generation, err := dedupe.ParseLetterID(dedupe.LetterID(id, 12))
+	if call != id || generation != 12 || err != nil {
 		t.Errorf("%q %d %v", call, generation, err)
 	}
-	for _, bad := range []string{"", "abc", "abc.", ".1", "abc.-1", "abc.x", "abc.1.2"} {
+	for _, bad := range []string{"", id, id + ".", ".1", id + ".-1", id + ".+1", id + ".x", id + ".*", id + ".1.2", id[1:] + ".1", "*" + id[1:] + ".1"} {
 		if _, _, err := dedupe.ParseLetterID(bad); err == nil {
 			t.Errorf("%q passed", bad)
 		}

@@ -108,7 +108,7 @@ func LetterID(call string, generation int) string {
 func ParseLetterID(id string) (call string, generation int, err error) {
 	call, g, ok := strings.Cut(id, ".")
 	generation, convErr := strconv.Atoi(g)
-	if !ok || convErr != nil || generation < 0 || call == "" || strconv.Itoa(generation) != g { // "+1" would be a second name of one letter
+	if !ok || convErr != nil || generation < 0 || !ValidCallID(call) || strconv.Itoa(generation) != g { // "+1" would be a second name of one letter
 		return "", 0, fmt.Errorf("%q is not a dead-letter ID (want <call>.<generation>)", id)
 	}
 	return call, generation, nil

@@ -48,10 +48,11 @@ func message(r *dedupe.Record, dec gate.Decision, e ending, x *schemas.Error) st
 
 func doesNotFit(r *dedupe.Record, e ending) string {
 	left := e.deadline.Sub(e.now).Round(time.Millisecond)
+	needs := fmt.Sprintf("may take %s, with %s to spare for its end", r.Terms.Timeout, gate.Margin(r.Terms.Window))
 	if wait := e.next.Sub(e.now); !e.next.IsZero() && wait > 0 {
-		return fmt.Sprintf("The next attempt would have to wait %s and may take %s, which does not fit the %s that are left.", wait.Round(time.Millisecond), r.Terms.Timeout, left)
+		return fmt.Sprintf("The next attempt would have to wait %s and %s, which does not fit the %s that are left.", wait.Round(time.Millisecond), needs, left)
 	}
-	return fmt.Sprintf("An attempt may take %s, which does not fit the %s that are left.", r.Terms.Timeout, left)
+	return fmt.Sprintf("An attempt %s, which does not fit the %s that are left.", needs, left)
 }
 
 func unavailable(r *dedupe.Record, dec gate.Decision) string {

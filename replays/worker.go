@@ -15,6 +15,7 @@ const (
 	atOnce    = 64                     // letters that are replayed together: they share commits
 	saveEvery = 250 * time.Millisecond // how old the stored counters may be
 	trouble   = time.Second            // the pause after something that may pass
+	longest   = time.Minute            // the longest that nobody looks, whatever happens
 	patience  = time.Minute            // how long a letter that may be allowed in a moment is tried again
 )
 
@@ -87,7 +88,8 @@ func (w *worker) run(ctx context.Context) {
 		if w.unsaved && time.Since(w.saved) >= saveEvery {
 			w.save(ctx, nil)
 		}
-		if step.Do != Send && !w.sleep(ctx, w.pause(time.Now())) {
+		// From the instant of the decision: what has come due since must not be slept through.
+		if step.Do != Send && !w.sleep(ctx, time.Until(now.Add(w.pause(now)))) {
 			return
 		}
 		if w.poked() {
@@ -127,10 +129,11 @@ func (w *worker) facts(now time.Time) Facts {
 	return f
 }
 
-// pause is how long nothing can happen: until an outcome is looked for, a letter may
-// be tried again, the rate allows one, or counters are to be stored.
+// pause is how long nothing can happen, of a replay that could do nothing at now: until
+// an outcome is looked for, a letter may be tried again, the rate allows one, or counters
+// are to be stored.
 func (w *worker) pause(now time.Time) time.Duration {
-	d := time.Hour
+	d := longest
 	soon := func(at time.Time) { d = min(d, max(at.Sub(now), time.Millisecond)) }
 	for _, u := range w.open {
 		soon(u.due)

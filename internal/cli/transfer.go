@@ -23,7 +23,7 @@ func (s *shell) exportCommand() *cobra.Command {
 	c := &cobra.Command{Use: "export [ID... | -]", Short: "Write dead letters to a file, whole", Args: cobra.ArbitraryArgs, ValidArgsFunction: s.completeLetters,
 		Long: "Export writes one JSON object a line: the letter's subject, headers and original bytes. Nothing is redacted, since\n" +
 			"an import has to give back the same letter: keep the file like the data in it. Nothing is changed or removed.",
-		Example: "  tollgate dlq export --all -o letters.jsonl\n  tollgate dlq export --group g-1c04d9a3b2 --gzip -o letters.jsonl.gz",
+		Example: "  tollgate dlq export --all --state all -o letters.jsonl\n  tollgate dlq export --group g-1c04d9a3b2 --gzip -o letters.jsonl.gz",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := f.read(s); err != nil {
 				return err

@@ -409,3 +409,27 @@ func TestOldBulkReplaysAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// The rate allows the next letter while the counters of the last are being stored: the
+// replay goes on then, and does not wait for something else to happen. A kill on a busy
+// machine found one that slept for an hour. What the crash had in hand comes again after 30 s.
+func TestABulkReplayGoesOnAfterEachCrash(t *testing.T) {
+	var s worldtest.Seen
+	worldtest.Bubble(t, letterTool, map[string]function.Func{"tool": s.Script(worldtest.Broken(), nil)}, func(t *testing.T, w *worldtest.World) {
+		dead(w, "look.up", 120)
+		w.Again(func() {
+			w.Commit = func(commit func() error) error {
+				defer time.Sleep(10 * time.Millisecond) // a slow disk
+				return commit()
+			}
+		})
+		create(w, replays.Query{Rate: 150, InFlight: 1, ReplayOptions: deadletter.ReplayOptions{Why: "INC-1"}})
+		for n := range 8 {
+			before := shown(w, "r-1").Tally.Replayed
+			w.Until(50*time.Second, fmt.Sprintf("it goes on after crash %d, from %d", n, before), func() bool { return shown(w, "r-1").Tally.Replayed > before })
+			time.Sleep(time.Duration(n) * 17 * time.Millisecond)
+			w.Crash()
+			w.Start()
+		}
+	})
+}

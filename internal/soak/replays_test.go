@@ -2,6 +2,8 @@ package soak
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -204,12 +206,26 @@ func bulk(t *testing.T, n int, rate float64, within time.Duration) (parts [3]flo
 		t.Fatal(err)
 	}
 	w.until("the connection is back", w.nc.IsConnected)
-	w.until("it is done", func() bool {
-		var now dedupe.Replay
-		return w.ctl.Ask(ctx, control.VerbReplayShow, control.ReplayName{Name: "outage"}, &now) == nil && now.State == dedupe.ReplayDone
-	})
+	w.done("outage")
 	w.once("outage", n)
 	return w.rates(w.items("outage"), asked, killed)
+}
+
+// done waits for the end of a replay. When it does not come, what is missing is told.
+func (w *bulkWorld) done(name string) {
+	w.Helper()
+	var b dedupe.Replay
+	ctx := w.ctx
+	for ctx.Err() == nil {
+		if w.ctl.Ask(ctx, control.VerbReplayShow, control.ReplayName{Name: name}, &b) == nil && b.State == dedupe.ReplayDone {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	later := context.WithoutCancel(ctx)
+	var status, waiting json.RawMessage
+	err := errors.Join(w.ctl.Ask(later, control.VerbStatus, control.Empty{}, &status), w.ctl.Ask(later, control.VerbCallsList, control.CallsQuery{State: "waiting"}, &waiting))
+	w.Fatalf("the replay does not end: %+v\nstatus %s\nwaiting calls %s\n%v", b, status, waiting, err)
 }
 
 // once fails unless each letter was replayed exactly once: by what the replay tells, by
