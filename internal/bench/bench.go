@@ -178,12 +178,14 @@ func (p *product) measure(ctx context.Context, r *Report) (err error) {
 	var rates, floors, ratios, cpu []float64
 	for round := range p.o.Rounds {
 		p.o.Progress(fmt.Sprintf("round %d of %d", round+1, p.o.Rounds))
+		calm(ctx)
 		used := cpuTime()
 		took, err := p.round(ctx, round)
 		if err != nil {
 			return err
 		}
 		cpu = append(cpu, float64((cpuTime()-used).Microseconds())/float64(p.o.Calls))
+		calm(ctx)
 		bare, err := f.round(ctx, round)
 		if err != nil {
 			return err

@@ -96,10 +96,12 @@ func (p *product) compare(ctx context.Context) (rate, ratio float64, err error) 
 	var rates, ratios []float64
 	for n := range p.o.Rounds {
 		p.o.Progress(fmt.Sprintf("against a small ledger, round %d of %d", n+1, p.o.Rounds))
+		calm(ctx)
 		few, err := small.round(ctx, n)
 		if err != nil {
 			return 0, 0, err
 		}
+		calm(ctx)
 		many, err := p.round(ctx, p.o.Rounds+n)
 		if err != nil {
 			return 0, 0, err
