@@ -3,6 +3,7 @@ package bolt_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -147,6 +148,10 @@ func TestB60Damaged(t *testing.T) {
 	damage := map[string][]byte{"both metas zeroed": zero(data, 0, 2), "cut in half": data[:len(data)/2], "empty": {}, "one byte": {1}, "text": []byte(strings.Repeat("no ledger\n", 5000))}
 	for _, p := range livePages(t, healthy) {
 		damage[fmt.Sprintf("%s page %d zeroed", p.Type, p.ID)] = zero(data, p.ID, 1)
+		damage[fmt.Sprintf("%s page %d leads nowhere", p.Type, p.ID)] = astray(data, p.ID, 16)
+		if p.Type == "branch" {
+			damage[fmt.Sprintf("the keys of branch page %d are elsewhere", p.ID)] = astray(data, p.ID, 4)
+		}
 	}
 	for name, bytes := range damage {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +180,18 @@ func TestB60Damaged(t *testing.T) {
 func zero(data []byte, page, n int) []byte {
 	out := append([]byte(nil), data...)
 	clear(out[page*os.Getpagesize() : (page+n)*os.Getpagesize()])
+	return out
+}
+
+// astray spoils the first bytes of each of a page's entries, which have sixteen.
+func astray(data []byte, page, n int) []byte {
+	out := append([]byte(nil), data...)
+	const header, entry = 16, 16
+	at := page * os.Getpagesize()
+	for range binary.LittleEndian.Uint16(out[at+10:]) { // how many there are
+		at += entry
+		copy(out[at-entry+header:][:n], "\xff\xff\xff\x3f\xff\xff\xff\x3f\xff\xff\xff\x3f\xff\xff\xff\x3f")
+	}
 	return out
 }
 

@@ -128,6 +128,9 @@ func openFile(path string, o Options) (db *bbolt.DB, file *os.File, err error) {
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout: o.lockTimeout(), NoSync: o.Sync > 0, NoGrowSync: o.Sync > 0,
 		FreelistType: bbolt.FreelistMapType, InitialMmapSize: size, MaxSize: o.maxSize,
+		// Every commit would write the list of all free pages, megabytes of it once many calls
+		// have been settled or have expired. Opening makes the list from the pages in use.
+		NoFreelistSync: true,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
 			if file == nil {

@@ -219,3 +219,25 @@ func TestBackupWhileWriting(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// A commit does not grow with the pages that are free, of which many calls that were
+// settled or have expired leave many: the list of them is not in the file.
+func TestACommitWritesNoListOfFreePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "l.db")
+	l := open(t, path, bolt.Options{Create: true})
+	fill(t, l, 0, 2000)
+	for n := range 20 {
+		put(t, l, settled(5000+n))
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range livePages(t, path) {
+		if p.Type == "freelist" {
+			t.Errorf("page %d is such a list", p.ID)
+		}
+	}
+	if l = open(t, path, bolt.Options{}); l.Stats().Terminal != 2020 {
+		t.Errorf("%+v", l.Stats())
+	}
+}

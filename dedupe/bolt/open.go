@@ -49,6 +49,9 @@ func Open(path string, o Options) (*Ledger, error) {
 	if err := ensure(path, o); err != nil {
 		return nil, err
 	}
+	if err := inspect(path, o); err != nil {
+		return nil, err
+	}
 	db, file, err := openFile(path, o)
 	if err != nil {
 		return nil, err
