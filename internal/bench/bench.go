@@ -30,6 +30,10 @@ type Options struct {
 	Dir            string        // for the files; "": a temporary one, removed at the end
 	Rounds         int           // product and floor alternate so often; 0: 5
 	Progress       func(string)  // told what is done now; nil: nobody
+
+	// Apart calls [Prepare] in a process of its own, so that what the filling took is not in
+	// the memory that is measured; nil: it is called here.
+	Apart func(context.Context, Options) error
 }
 
 // Report is what was measured. A rate is the median of all rounds.
@@ -126,19 +130,38 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	return r, err
 }
 
-// start fills the ledger and starts a dispatcher on it.
-func start(ctx context.Context, o Options, r *Report) (*product, error) {
+// Prepare makes what a dispatcher finds that has been used: a filled ledger in o.Dir, and
+// the schedules of its waiting calls.
+func Prepare(ctx context.Context, o Options) error {
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
 	o.Progress("filling the ledger")
-	path := filepath.Join(o.Dir, "ledger.db")
-	if err := fill(ctx, path, o); err != nil {
-		return nil, fmt.Errorf("fill the ledger: %w", err)
+	if err := fill(ctx, ledgerPath(o), o); err != nil {
+		return fmt.Errorf("fill the ledger: %w", err)
 	}
 	if o.PendingRetries > 0 {
 		o.Progress("arming the retries")
 		if err := arm(ctx, o); err != nil {
-			return nil, fmt.Errorf("arm the retries: %w", err)
+			return fmt.Errorf("arm the retries: %w", err)
 		}
 	}
+	return nil
+}
+
+func ledgerPath(o Options) string { return filepath.Join(o.Dir, "ledger.db") }
+
+// start prepares the ledger and starts a dispatcher on it.
+func start(ctx context.Context, o Options, r *Report) (*product, error) {
+	prepare := Prepare
+	if o.Apart != nil && o.Retained+o.PendingRetries > 0 {
+		o.Progress("filling the ledger, in a process of its own")
+		prepare = o.Apart
+	}
+	if err := prepare(ctx, o); err != nil {
+		return nil, err
+	}
+	path := ledgerPath(o)
 	if err := measureStart(path, o.Retained+o.PendingRetries, r); err != nil {
 		return nil, fmt.Errorf("open the filled ledger: %w", err)
 	}

@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,7 +14,7 @@ import (
 
 func (s *shell) benchCommand() *cobra.Command {
 	var o bench.Options
-	var sync string
+	var sync, prepare string
 	c := &cobra.Command{Use: "bench", Short: "Measure what a call costs on this machine", Args: none,
 		Long: "Runs the whole dispatcher on an embedded server and real files, and beside it the least that any design\n" +
 			"on JetStream has to do. The numbers are of this machine only.",
@@ -24,6 +28,19 @@ func (s *shell) benchCommand() *cobra.Command {
 				o.Sync = d
 			}
 			o.Progress = func(what string) { s.say("%s", what) }
+			if o.Dir = prepare; prepare != "" {
+				return bench.Prepare(c.Context(), o)
+			}
+			o.Apart = func(ctx context.Context, o bench.Options) error {
+				self, err := os.Executable()
+				if err != nil {
+					return err
+				}
+				child := exec.CommandContext(ctx, self, "bench", "--quiet", "--prepare", o.Dir, "--sync", sync,
+					"--retained", strconv.Itoa(o.Retained), "--pending-retries", strconv.Itoa(o.PendingRetries))
+				child.Stderr = s.stderr
+				return child.Run()
+			}
 			r, err := bench.Run(c.Context(), o)
 			if err != nil {
 				return err
@@ -40,6 +57,8 @@ func (s *shell) benchCommand() *cobra.Command {
 	f.IntVar(&o.Payload, "payload", 0, "bytes of a call's arguments; 0: 80")
 	f.IntVar(&o.InFlight, "in-flight", 0, "publishers, or requests at once; 0: 16, via do 128")
 	f.DurationVar(&o.Pause, "pause", 0, "with one call in flight: the longest pause, at random, before the next")
+	f.StringVar(&prepare, "prepare", "", "only fill a ledger in this directory")
+	_ = f.MarkHidden("prepare") // it is there
 	complete(c, "tool", "function", "http")
 	complete(c, "via", "calls", "do")
 	return c
