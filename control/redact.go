@@ -13,14 +13,14 @@ import (
 // pointers are what the configuration hides of a tool's arguments. Of a name that no
 // tool has, mistyped or renamed, it is what any tool hides.
 func (s *Server) pointers(tool string) []string {
-	var any []string
+	var all []string
 	for _, t := range s.cfg.Tools {
 		if t.Name == tool {
 			return t.Redact
 		}
-		any = append(any, t.Redact...)
+		all = append(all, t.Redact...)
 	}
-	return any
+	return all
 }
 
 // redactLetter hides it in a whole letter: in the arguments, and wherever the tool or a

@@ -39,7 +39,7 @@ func (x *Index) save(end bool) error {
 	x.mu.Lock()
 	created, read, entries, alive := x.created, x.read, x.entries, x.alive
 	x.mu.Unlock()
-	changed := int(read-x.saved.read) + abs(alive-x.saved.alive)
+	changed := abs(int(read)-int(x.saved.read)) + abs(alive-x.saved.alive)
 	if x.File == "" || changed == 0 || !end && changed < savedEvery+alive/savedPart {
 		return nil
 	}
