@@ -3,16 +3,15 @@ package bolt
 import "time"
 
 const (
-	// gather is how long a commit waits for the next change to share it, while
-	// changes come together. Those that a commit answered come back together: without
-	// the wait the first of them would pay two syncs alone and the others would queue
-	// behind it.
-	gather = 300 * time.Microsecond
+	// gap is how long a commit waits for the next change to share it, while changes
+	// come together. Those that a commit answered come back together: without the wait
+	// the first of them would pay two syncs alone and the others would queue behind it.
+	gap = 300 * time.Microsecond
 	// enough changes share a commit's syncs well: to wait for more gains little.
 	enough = 32
-	// patience is how often in a row it may bring nothing.
+	// patience is how often in a row waiting for more than ever came may bring nothing.
 	patience = 3
-	// probe is how many commits later it is tried again.
+	// probe is how many commits later it is tried again, and the period of a crowd.
 	probe = 16
 )
 
@@ -22,24 +21,35 @@ type gatherer struct {
 	ops     <-chan *op
 	before  int           // how many changes the commit before had
 	took    time.Duration // and how long it took
+	crowd   int           // the most changes that came together in the last period
+	most    int           // and in this one
 	vain    int           // how often in a row waiting for more than that brought nothing
 	commits int
 }
 
 // take returns first and what comes with it. One change at a time waits for nobody.
+//
+// So many callers, each waiting for its answer, send so many changes and then none, and
+// there is nothing to wait for once all have come: a timer for less than a millisecond
+// takes one where the process has nothing else to do. Where changes come from callers
+// without number, waiting for more pays each time.
 func (g *gatherer) take(first *op) []*op {
 	ops := g.drain([]*op{first})
 	if g.before <= 1 && len(ops) == 1 {
 		return ops
 	}
-	ops = g.wait(ops, g.before, time.Now().Add(gather))
-	g.commits++
-	if n := len(ops); n < enough && (g.vain < patience || g.commits%probe == 0) {
+	if g.commits++; g.commits%probe == 0 {
+		g.crowd, g.most = g.most, 0
+	}
+	crowd := max(g.crowd, g.most, g.before)
+	ops = g.wait(ops, crowd, time.Now().Add(gap+g.took))
+	if n := len(ops); n >= crowd && n < enough && (g.vain < patience || g.commits%probe == 0) {
 		ops = g.wait(ops, enough, time.Now().Add(g.took))
 		if g.vain++; len(ops) > n {
 			g.vain = 0
 		}
 	}
+	g.most = max(g.most, len(ops))
 	return ops
 }
 
@@ -59,7 +69,7 @@ func (g *gatherer) drain(ops []*op) []*op {
 // wait waits for so many, until the time is up or none has come for a moment.
 func (g *gatherer) wait(ops []*op, want int, until time.Time) []*op {
 	for len(ops) < want {
-		timer := time.NewTimer(min(gather, time.Until(until)))
+		timer := time.NewTimer(min(gap, time.Until(until)))
 		select {
 		case o := <-g.ops:
 			timer.Stop()
