@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"os"
 	"sync/atomic"
 
 	"go.etcd.io/bbolt"
@@ -42,6 +43,14 @@ func (f *Faulty) Commits() uint64 { return f.Stats().Commits }
 
 // WithMaxSize bounds the file.
 func WithMaxSize(o Options, bytes int) Options { o.maxSize = bytes; return o }
+
+// ShrinkingAt has a file of so many bytes shrunk.
+func ShrinkingAt(o Options, bytes int64) Options { o.shrinkAt = bytes; return o }
+
+// OpenFile opens the file and returns it; closing it is closing db.
+func OpenFile(path string, o Options) (db *bbolt.DB, file *os.File, err error) {
+	return openFile(path, o)
+}
 
 // DropBucket deletes a bucket behind the ledger's back.
 func (l *Ledger) DropBucket(name string) error {

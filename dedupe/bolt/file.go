@@ -104,9 +104,32 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// openFile opens the file under its lock; it is bbolt's to close. bbolt panics on some
-// damaged files; the panic becomes an error and the lock is released.
-func openFile(path string, o Options) (db *bbolt.DB, file *os.File, err error) {
+// openFile opens the file under its lock; it is bbolt's to close. One that was replaced
+// while this waited for its lock ([shrink]) is nobody's ledger any more: the one that has
+// its name now is opened.
+func openFile(path string, o Options) (*bbolt.DB, *os.File, error) {
+	for {
+		db, file, err := openLocked(path, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		locked, err := file.Stat()
+		named, err2 := os.Stat(path)
+		if err = errors.Join(err, err2); err != nil {
+			return nil, nil, fmt.Errorf("ledger %s: %w", path, errors.Join(err, db.Close()))
+		}
+		if os.SameFile(locked, named) {
+			return db, file, nil
+		}
+		if err := db.Close(); err != nil {
+			return nil, nil, fmt.Errorf("ledger %s: %w", path, err)
+		}
+	}
+}
+
+// openLocked is one try of it. bbolt panics on some damaged files; the panic becomes an
+// error and the lock is released.
+func openLocked(path string, o Options) (db *bbolt.DB, file *os.File, err error) {
 	opened := false
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -40,8 +40,9 @@ type Ledger struct {
 	unsynced  bool      // there are commits since the last sync; written under mu
 }
 
-// Open opens the ledger at path and raises its epoch. It reads every key once: a
-// file that is damaged where start-up looks is refused with [ErrDamaged].
+// Open opens the ledger at path and raises its epoch. It reads every page in use: a file
+// that is damaged there is refused with [ErrDamaged]. One that is free for the most part
+// is made anew without that, under the same name.
 func Open(path string, o Options) (*Ledger, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -53,6 +54,9 @@ func Open(path string, o Options) (*Ledger, error) {
 		return nil, err
 	}
 	db, file, err := openFile(path, o)
+	if err == nil {
+		db, file, err = shrink(path, o, db, file)
+	}
 	if err != nil {
 		return nil, err
 	}

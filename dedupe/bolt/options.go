@@ -39,7 +39,8 @@ type Options struct {
 	// it and report that it failed, or take the process away. nil: nothing does.
 	Commit func(commit func() error) error
 	// For tests.
-	maxSize int // most bytes the file may grow to; 0 is no limit
+	maxSize  int   // most bytes the file may grow to; 0 is no limit
+	shrinkAt int64 // leastShrunk, where not 0
 }
 
 func (o Options) validate() error {
@@ -57,4 +58,11 @@ func (o Options) lockTimeout() time.Duration {
 		return defaultLockTimeout
 	}
 	return o.LockTimeout
+}
+
+func (o Options) leastShrunk() int64 {
+	if o.shrinkAt == 0 {
+		return leastShrunk
+	}
+	return o.shrinkAt
 }
