@@ -6,6 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -151,8 +154,17 @@ func TestB60Damaged(t *testing.T) {
 		damage[fmt.Sprintf("%s page %d leads nowhere", p.Type, p.ID)] = astray(data, p.ID, 16)
 		if p.Type == "branch" {
 			damage[fmt.Sprintf("the keys of branch page %d are elsewhere", p.ID)] = astray(data, p.ID, 4)
+			damage[fmt.Sprintf("branch page %d leads to itself", p.ID)] = put32(data, p.ID, 16+8, uint32(p.ID))
+			damage[fmt.Sprintf("branch page %d leads to the first bucket", p.ID)] = put32(data, p.ID, 16+8, 3)
 		}
+		for name, by := range map[string]uint32{"one more page": 1, "a million more pages": 1 << 20, "all the pages there could be": math.MaxUint32} {
+			damage[fmt.Sprintf("%s page %d has %s", p.Type, p.ID, name)] = put32(data, p.ID, 12, by)
+		}
+		damage[fmt.Sprintf("%s page %d has lost an entry", p.Type, p.ID)] = put16(data, p.ID, 10, get16(data, p.ID, 10)-1)
+		damage[fmt.Sprintf("%s page %d has an entry more", p.Type, p.ID)] = put16(data, p.ID, 10, get16(data, p.ID, 10)+1)
+		damage[fmt.Sprintf("a key of %s page %d is too long", p.Type, p.ID)] = put16(data, p.ID, 16+map[string]int{"branch": 4, "leaf": 8}[p.Type]+2, 0x4000)
 	}
+	maps.DeleteFunc(damage, func(_ string, bytes []byte) bool { return string(bytes) == string(data) })
 	for name, bytes := range damage {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "l.db")
@@ -195,6 +207,83 @@ func astray(data []byte, page, n int) []byte {
 	return out
 }
 
+func put32(data []byte, page, at int, v uint32) []byte {
+	out := append([]byte(nil), data...)
+	binary.LittleEndian.PutUint32(out[page*os.Getpagesize()+at:], v)
+	return out
+}
+
+func put16(data []byte, page, at int, v uint16) []byte {
+	out := append([]byte(nil), data...)
+	binary.LittleEndian.PutUint16(out[page*os.Getpagesize()+at:], v)
+	return out
+}
+
+func get16(data []byte, page, at int) uint16 {
+	return binary.LittleEndian.Uint16(data[page*os.Getpagesize()+at:])
+}
+
+// B60: whatever byte of the file changes, it is refused, or it has every record as it was.
+// The calls in flight have arguments that go on for pages.
+func TestB60AnyByte(t *testing.T) {
+	dir := t.TempDir()
+	healthy := filepath.Join(dir, "healthy.db")
+	l := open(t, healthy, bolt.Options{Create: true})
+	fill(t, l, 0, 400)
+	for n := range 20 {
+		r := settled(1000 + n)
+		r.State, r.Outcome, r.Settled, r.Due = dedupe.InFlight, nil, time.Time{}, r.Deadline
+		r.Request = &schemas.Request{Tenant: r.Tenant, Tool: r.Tool, Run: r.Run, Body: []byte(`"` + strings.Repeat(noise(n), 30) + `"`)}
+		put(t, l, r)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(healthy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	path, refused := filepath.Join(dir, "l.db"), 0
+	for range 600 / scale {
+		spoilt := append([]byte(nil), data...)
+		// The two pages before that say which commit was the last, and whether it was whole: a
+		// changed one cannot be told from a commit that a crash has cut off.
+		at, with := 2*os.Getpagesize()+rnd.IntN(len(data)-2*os.Getpagesize()), byte(1+rnd.IntN(255))
+		if at%os.Getpagesize() > 256 && rnd.IntN(2) == 0 { // where a page says what is in it matters most
+			at -= at%os.Getpagesize() - rnd.IntN(256)
+		}
+		spoilt[at] ^= with
+		if err := os.WriteFile(path, spoilt, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := bolt.Open(path, bolt.Options{Retention: retention})
+		if err != nil {
+			refused++
+			if !errors.Is(err, bolt.ErrDamaged) && !strings.Contains(err.Error(), "format") {
+				t.Errorf("byte %d changed by %#x: %v", at, with, err)
+			}
+			continue
+		}
+		if s := l.Stats(); s.Terminal != 400 || s.Live != 20 {
+			t.Errorf("byte %d changed by %#x: %+v", at, with, s)
+		}
+		for n := range 400 {
+			if _, err := l.Record(settled(n).Call); err != nil {
+				t.Errorf("byte %d changed by %#x: %v", at, with, err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("byte %d changed by %#x: closing: %v", at, with, err)
+		}
+	}
+	if refused < 60/scale {
+		t.Errorf("%d of %d refused", refused, 600/scale)
+	}
+}
+
 type page struct {
 	Type string
 	ID   int
@@ -234,19 +323,13 @@ func TestRecordChecksum(t *testing.T) {
 	r := settled(1)
 	put(t, l, r)
 	l.Close()
-	data, _ := os.ReadFile(path)
-	for at := 0; ; at++ { // every copy of the record, old pages included
-		i := strings.Index(string(data[at:]), r.Call)
-		if i < 0 {
-			break
-		}
-		at += i
-		data[at+100] ^= 1
+	spoil(t, path, r.Call)
+	if _, err := bolt.Open(path, bolt.Options{Retention: retention}); !errors.Is(err, bolt.ErrDamaged) {
+		t.Errorf("a ledger with a damaged record: %v", err)
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	spoil(t, path, r.Call) // a second time is as it was
 	l = open(t, path, bolt.Options{})
+	spoil(t, path, r.Call)
 	if got, err := l.Record(r.Call); !errors.Is(err, bolt.ErrDamaged) {
 		t.Errorf("record %v, error %v", got, err)
 	}
@@ -256,6 +339,32 @@ func TestRecordChecksum(t *testing.T) {
 		t.Errorf("a mutation on a damaged record: ran %v, error %v", ran, err)
 	}
 	put(t, l, settled(2)) // others go on
+}
+
+// spoil changes a bit of every copy of a record in the file, old pages included.
+func spoil(t *testing.T, path, call string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 0; ; at++ {
+		i := strings.Index(string(data[at:]), call)
+		if i < 0 {
+			break
+		}
+		at += i
+		if _, err := f.WriteAt([]byte{data[at+100] ^ 1}, int64(at+100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestMissingFile(t *testing.T) {

@@ -96,6 +96,9 @@ func Compact(dst, src string) error {
 	if err := ensure(src, o); err != nil {
 		return err
 	}
+	if err := inspect(src, o); err != nil {
+		return err
+	}
 	db, _, err := openFile(src, o)
 	if err != nil {
 		return err

@@ -208,11 +208,14 @@ func TestDiskFullUnderLoad(t *testing.T) {
 		p.start()
 		a := newAgent(t, p.url)
 		a.publish(0, 60)
-		go func() {
-			time.Sleep(100 * time.Millisecond) // in the middle of what comes next
+		full := make(chan bool)
+		go func() { // in the middle of what comes next
+			defer close(full)
 			d.fill()
 		}()
-		a.publish(60, 400)
+		a.publish(60, 200)
+		<-full
+		a.publish(200, 400)
 		if a.refused == 0 {
 			t.Fatal("nothing was refused on a full disk")
 		}
