@@ -90,7 +90,7 @@ func newProgram(t *testing.T, ledger, store, tools string) *program {
 		p.kill()
 		if t.Failed() {
 			log := p.said()
-			t.Logf("the end of the program's log:\n%s", log[max(0, len(log)-6000):])
+			t.Logf("the end of the program's log:\n%s", log[max(0, len(log)-200000):])
 		}
 		p.log.Close()
 	})
@@ -165,6 +165,8 @@ func (p *program) end(within time.Duration) int {
 	select {
 	case <-p.ended:
 	case <-time.After(within):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // where it hangs is the end of what it says
+		<-p.ended
 		p.t.Fatalf("the program still runs after %s", within)
 	}
 	code := p.cmd.ProcessState.ExitCode()
