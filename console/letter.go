@@ -182,7 +182,7 @@ func letterResolve(v *visit) error {
 		opt.Result = json.RawMessage(text)
 	}
 	done := map[deadletter.Verdict]string{deadletter.Happened: "Resolved: it happened, and the call has succeeded.",
-		deadletter.DidNotHappen: "Noted that it did not happen: the letter may be replayed.", deadletter.Undetermined: "Noted that nobody can tell; nothing else has changed."}[opt.Verdict]
+		deadletter.DidNotHappen: "Noted that it did not happen: the letter may be replayed.", deadletter.Undetermined: "Noted that nobody can tell; whoever said that it did not happen is taken back."}[opt.Verdict]
 	if done == "" {
 		return badRequest("nothing was resolved: say what became of the effect")
 	}

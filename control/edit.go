@@ -120,11 +120,19 @@ func spelled(document string) string {
 	return b.String() + document[from:]
 }
 
-// linkLetter tells what was made of a letter by an edit, and what it was made of.
+// linkLetter tells what was made of a letter by an edit, and what it was made of; what
+// an operator has found out about it; and what is left to do.
 func (s *Server) linkLetter(l *schemas.Letter) {
 	r, err := s.cfg.Ledger.Record(l.Call)
 	if err == nil && r.Generation == l.Generation {
 		l.EditedTo = r.EditedTo
+		if l.State == schemas.LetterActive && l.Reason == schemas.ReasonUnknownOutcome && !r.Ambiguous {
+			l.Verdict = string(deadletter.DidNotHappen)
+			l.NextStep = "The effect did not happen, says an operator: replay the letter. Resolve it as undetermined to take that back."
+		}
+	}
+	if l.State != schemas.LetterActive {
+		l.NextStep = ""
 	}
 	l.EditedFrom = s.editedFrom(l.Header.Get(schemas.HeaderReplayOf), l.Call)
 }

@@ -187,8 +187,12 @@ func replayable(v dedupe.View, l schemas.Letter, opt ReplayOptions, now time.Tim
 		return no(true, "", "it was %s already (generation %d exists)", opened(r), r.Generation)
 	case l.Outcome != nil && (r.Outcome == nil || l.Outcome.ID != r.Outcome.ID): // a list has no outcomes
 		return no(false, "", "it does not tell the outcome the ledger recorded; it may be forged")
+	case r.EditedTo != "":
+		return no(true, "tollgate calls show "+r.EditedTo, "it was edited already, into call %s", r.EditedTo)
+	case r.State == dedupe.Dead && r.Letter == schemas.LetterDiscarded:
+		return no(true, "tollgate dlq restore "+l.ID, "it is discarded")
 	case r.State != dedupe.Dead || r.Letter != schemas.LetterActive:
-		return no(true, "tollgate dlq restore "+l.ID, "it is %s", r.Letter)
+		return no(true, "tollgate dlq show "+l.ID, "it is %s", r.Letter)
 	case v.Unpublished:
 		return &Refused{ID: l.ID, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true, Again: true}
 	case r.Outcome.Status == schemas.UnknownOutcome && r.Ambiguous && !opt.IncludeUnknown:

@@ -19,7 +19,7 @@ type Verdict string
 const (
 	Happened     Verdict = "happened"       // the result is stored and published
 	DidNotHappen Verdict = "did_not_happen" // the letter may be replayed
-	Undetermined Verdict = "undetermined"   // noted; nothing changes
+	Undetermined Verdict = "undetermined"   // noted; did_not_happen is taken back
 )
 
 // ResolveOptions say what happened and who says so.
@@ -57,6 +57,7 @@ func (o *Operations) Resolve(ctx context.Context, id string, opt ResolveOptions)
 			r.Ambiguous, r.Note = false, note(opt.By, "did not happen", opt.Why)
 		case Undetermined:
 			r.Note = note(opt.By, "undetermined", opt.Why)
+			r.Ambiguous = r.Ambiguous || r.Terms.Write() // whoever said that it did not happen was mistaken
 		default:
 			return false, &Refused{ID: id, Why: fmt.Sprintf("%q is no verdict", opt.Verdict), Try: "happened, did_not_happen or undetermined"}
 		}
@@ -101,20 +102,20 @@ func note(by, what, why string) string {
 
 // Discard puts a letter aside. It stays in the stream and can be restored.
 func (o *Operations) Discard(ctx context.Context, id, by, why string) error {
-	return o.setState(ctx, decision{id: id, action: "discard", by: by, why: why}, schemas.LetterActive, schemas.LetterDiscarded)
+	return o.setState(ctx, decision{id: id, action: "discard", by: by, why: why}, schemas.LetterActive, schemas.LetterDiscarded, string(schemas.LetterDiscarded))
 }
 
 // Restore makes a discarded letter active again.
 func (o *Operations) Restore(ctx context.Context, id, by, why string) error {
-	return o.setState(ctx, decision{id: id, action: "restore", by: by, why: why}, schemas.LetterDiscarded, schemas.LetterActive)
+	return o.setState(ctx, decision{id: id, action: "restore", by: by, why: why}, schemas.LetterDiscarded, schemas.LetterActive, "restored")
 }
 
-func (o *Operations) setState(ctx context.Context, d decision, from, to schemas.LetterState) error {
+func (o *Operations) setState(ctx context.Context, d decision, from, to schemas.LetterState, what string) error {
 	return o.change(ctx, d, func(r *dedupe.Record, now time.Time) (bool, error) {
 		if r.Letter != from {
 			return false, &Refused{ID: d.id, Why: fmt.Sprintf("it is %s, not %s", r.Letter, from), Conflict: true}
 		}
-		r.Letter, r.LetterSettled, r.Note = to, now, note(d.by, string(to), d.why)
+		r.Letter, r.LetterSettled, r.Note = to, now, note(d.by, what, d.why)
 		return false, nil
 	})
 }

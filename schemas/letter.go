@@ -41,6 +41,7 @@ type Letter struct {
 	Truncated   bool        `json:"truncated,omitempty"` // headers or outcome were cut to fit
 	BodyLost    bool        `json:"body_lost,omitempty"`
 	Note        string      `json:"note,omitempty"`            // why an operator resolved or discarded it
+	Verdict     string      `json:"verdict,omitempty"`         // show only: did_not_happen, as long as an operator's word of an unknown outcome stands
 	EditedTo    string      `json:"edited_to,omitempty"`       // show only: the call that an operator has asked for instead
 	EditedFrom  string      `json:"edited_from,omitempty"`     // show only: the letter that its call was asked for instead of
 	NextStep    string      `json:"next_step,omitempty"`       // what an operator would do about this reason

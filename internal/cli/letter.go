@@ -42,6 +42,9 @@ func (s *shell) printLetter(l *schemas.Letter) {
 	if l.Note != "" {
 		s.line("  note      %s", oneLine(l.Note))
 	}
+	if l.Verdict != "" {
+		s.line("  verdict   %s", l.Verdict)
+	}
 	if l.EditedTo != "" {
 		s.line("  edited to call %s", l.EditedTo)
 	}
@@ -72,9 +75,9 @@ func (s *shell) printLetter(l *schemas.Letter) {
 		s.next("tollgate calls show " + s.short(l.EditedTo))
 	case l.State != schemas.LetterActive:
 		s.next("tollgate calls show " + s.short(l.Call))
-	case l.Reason == schemas.ReasonUnknownOutcome:
+	case l.Reason == schemas.ReasonUnknownOutcome && l.Verdict == "":
 		s.next("tollgate dlq resolve "+id+" --happened", "tollgate dlq resolve "+id+" --did-not-happen", "tollgate calls show "+s.short(l.Call))
-	case !replayable(l.Reason):
+	case !replayable(l.Reason) && l.Verdict == "":
 		s.next("tollgate dlq discard " + id)
 	default:
 		s.next("tollgate dlq replay "+id, "tollgate dlq discard "+id, "tollgate calls show "+s.short(l.Call))

@@ -17,7 +17,7 @@ func (s *shell) resolveCommand() *cobra.Command {
 		Long: "Ask the tool's provider what became of the downstream key (tollgate calls show names it), then say so:\n" +
 			"  --happened        the call succeeded; --result is stored and published as its result\n" +
 			"  --did-not-happen  nothing was done: the letter may be replayed\n" +
-			"  --undetermined    nobody can tell; noted, nothing changes",
+			"  --undetermined    nobody can tell: noted, and what was said before is taken back",
 		Example: "  tollgate dlq resolve 7qx4t9kd --happened --result '{\"id\":\"ch_1\"}' --why 'seen in the provider console'",
 		RunE: func(c *cobra.Command, args []string) error {
 			o := deadletter.ResolveOptions{Why: why}

@@ -132,6 +132,40 @@ func TestAnEditedLetterBecomesOneNewCall(t *testing.T) {
 	})
 }
 
+// An edited letter that was purged comes back as what it was: its call is another now, and
+// nothing brings the first arguments to the tool again.
+func TestAnEditedLetterThatComesBackIsNotReplayed(t *testing.T) {
+	editWorld(t, func(t *testing.T, w *worldtest.World, s *worldtest.Seen, id string) {
+		r := edit(w, id, deadletter.EditOptions{Set: setAmount("14"), Why: "INC-1"})
+		w.Outcome(editedCall(t, id, strings.Replace(wrongArguments, "13", "14", 1)), 10*time.Second)
+		time.Sleep(5 * time.Second)
+		taken, err := w.Ctl.Fetch(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		worldtest.Ask[control.Done](w, control.VerbPurge, control.PurgeQuery{ID: id})
+		header, body := taken.Unpack()
+		header[control.HeaderSubject] = []string{taken.Subject}
+		if _, err := w.Ctl.Send(t.Context(), control.VerbImport, header, body); err != nil {
+			t.Fatal(err)
+		}
+		if l := w.Letter(id); l.State != schemas.LetterResolved || l.EditedTo != r.Call {
+			t.Errorf("it came back as %s, edited to %q", l.State, l.EditedTo)
+		}
+		if f := w.Refused(control.VerbRestore, control.LetterQuery{ID: id}); f.Code != 409 {
+			t.Errorf("restored: %+v", f)
+		}
+		if f := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); f.Code != 409 || !strings.Contains(f.Try, r.Call) {
+			t.Errorf("replayed: %+v", f)
+		}
+		time.Sleep(time.Minute)
+		if s.N() != 2 {
+			t.Errorf("%d executions", s.N())
+		}
+		w.Verify()
+	})
+}
+
 // auditedEdit checks that the audit tells hashes and the link, and no arguments.
 func auditedEdit(t *testing.T, w *worldtest.World, id, call string) {
 	t.Helper()

@@ -78,6 +78,16 @@ func TestResolveDidNotHappenMakesTheLetterReplayable(t *testing.T) {
 		if s.N() != 1 || w.Stored(m).Generation != 0 {
 			t.Errorf("resolving dispatched: %d", s.N())
 		}
+		if l := w.Letter(id); l.Verdict != string(deadletter.DidNotHappen) || strings.Contains(l.NextStep, "Never replay") {
+			t.Errorf("it does not say that an operator knows: %+v", l)
+		}
+		// A mistake is taken back, whatever was noted in between.
+		worldtest.Ask[control.Done](w, control.VerbNote, control.NoteQuery{ID: id, Text: "asking again"})
+		worldtest.Ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.Undetermined}})
+		if p := w.Refused(control.VerbReplay, control.ReplayQuery{ID: id}); p.Code != 409 || !strings.Contains(p.Try, "resolve") || w.Letter(id).Verdict != "" {
+			t.Errorf("replayed although nobody can tell: %+v, %+v", p, w.Letter(id))
+		}
+		worldtest.Ask[control.Done](w, control.VerbResolve, control.ResolveQuery{ID: id, ResolveOptions: deadletter.ResolveOptions{Verdict: deadletter.DidNotHappen}})
 		worldtest.Ask[control.Done](w, control.VerbReplay, control.ReplayQuery{ID: id})
 		o := w.Outcome(m, 10*time.Second, 1)
 		if o.Status != schemas.Succeeded || string(o.Structured) != `{"paid":1}` || s.N() != 2 || s.Calls[0].Key != s.Calls[1].Key || string(s.Calls[1].Arguments) != m.Body {
