@@ -63,9 +63,11 @@ func (w *worker) take(i dedupe.ReplayItem, now time.Time) {
 	}
 }
 
-// reload reads what an operator has changed.
+// reload reads what an operator has changed. What cannot be read is read again in a
+// moment, however often somebody pokes meanwhile.
 func (w *worker) reload() {
 	replay, err := w.cfg.Ledger.Replay(w.name)
+	w.stale = false
 	switch {
 	case err == nil:
 		w.replay = replay
@@ -73,7 +75,7 @@ func (w *worker) reload() {
 		w.replay = &dedupe.Replay{State: dedupe.ReplayDone}
 	default:
 		w.trouble(err)
-		w.poke()
+		w.stale, w.reread = true, time.Now().Add(trouble)
 	}
 }
 

@@ -39,6 +39,8 @@ type worker struct {
 	saved   time.Time
 	problem string    // what keeps it from going on
 	held    time.Time // nothing is tried before
+	stale   bool      // an operator has changed the replay since it was read
+	reread  time.Time // it is not read again before
 }
 
 // deferred is a letter that may be allowed in a moment.
@@ -68,7 +70,7 @@ func (w *worker) poke() {
 func (w *worker) run(ctx context.Context) {
 	defer w.flush(ctx)
 	for !w.load(time.Now()) {
-		if !w.sleep(ctx, trouble) {
+		if !rest(ctx, trouble) {
 			return
 		}
 	}
@@ -92,9 +94,20 @@ func (w *worker) run(ctx context.Context) {
 		if step.Do != Send && !w.sleep(ctx, time.Until(now.Add(w.pause(now)))) {
 			return
 		}
-		if w.poked() {
+		w.stale = w.poked() || w.stale
+		if w.stale && !time.Now().Before(w.reread) {
 			w.reload()
 		}
+	}
+}
+
+// rest is a sleep that no poke ends.
+func rest(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -123,7 +136,7 @@ func (w *worker) poked() bool {
 
 func (w *worker) facts(now time.Time) Facts {
 	f := Facts{Replay: w.replay, Tally: w.tally, Left: len(w.left) + len(w.later), Ready: len(w.left), AtOnce: atOnce}
-	if !now.Before(w.held) && w.untilAllowed(now) == 0 {
+	if !now.Before(w.held) && !w.stale && w.untilAllowed(now) == 0 { // stale: it may be paused by now
 		f.Allowed = int(w.limit.TokensAt(now) + 1e-6) // what lacks less than a nanosecond's worth is there
 	}
 	return f
@@ -146,6 +159,9 @@ func (w *worker) pause(now time.Time) time.Duration {
 	}
 	if now.Before(w.held) {
 		soon(w.held)
+	}
+	if w.stale {
+		soon(w.reread)
 	}
 	if wait := w.untilAllowed(now); w.replay.State == dedupe.ReplayRunning && len(w.left) > 0 && wait > 0 {
 		soon(now.Add(wait))
