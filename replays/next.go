@@ -102,7 +102,12 @@ func tooMany(died, settled int, above float64) bool {
 func percent(share float64) string { return fmt.Sprintf("%g %%", math.Round(share*10000)/100) }
 
 // LookAgain is how long to wait before a letter without an outcome is looked at again,
-// by how long it is under way: soon at first, since most end soon.
+// by how long it is under way: soon at first, since most end soon. Where the clock was set
+// back nobody knows how long that is: it may be any age.
 func LookAgain(age time.Duration) time.Duration {
-	return min(max(age/2, 30*time.Millisecond), 2*time.Second)
+	const seldom = 2 * time.Second
+	if age < 0 {
+		return seldom
+	}
+	return min(max(age/2, 30*time.Millisecond), seldom)
 }

@@ -3,6 +3,7 @@ package replays
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -112,6 +113,16 @@ func TestNextComesToAnEnd(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestLookAgain(t *testing.T) {
+	for age, want := range map[time.Duration]time.Duration{
+		0: 30 * time.Millisecond, time.Second: 500 * time.Millisecond, time.Hour: 2 * time.Second, -time.Hour: 2 * time.Second, // set back
+	} {
+		if got := LookAgain(age); got != want {
+			t.Errorf("after %s: in %s, want %s", age, got, want)
+		}
+	}
 }
 
 func TestScopeInWords(t *testing.T) {

@@ -170,13 +170,18 @@ func (w *worker) pause(now time.Time) time.Duration {
 }
 
 // untilAllowed is how long the rate allows nothing. Letters go a hundredth of a second's
-// worth at a time: together they share a commit.
+// worth at a time: together they share a commit. A rate may be so low that the wait is
+// more than a duration holds.
 func (w *worker) untilAllowed(now time.Time) time.Duration {
 	missing := max(1, w.replay.Rate/100) - w.limit.TokensAt(now)
 	if missing < 1e-6 {
 		return 0
 	}
-	return max(time.Duration(missing/w.replay.Rate*float64(time.Second)), time.Nanosecond)
+	wait := missing / w.replay.Rate * float64(time.Second)
+	if !(wait < float64(longest)) { // a rate of 0 makes it infinite
+		return longest
+	}
+	return max(time.Duration(wait), time.Nanosecond)
 }
 
 // again puts letters that were to be tried later back among the others.

@@ -100,3 +100,20 @@ func TestNothingIsSentBeforeTheOperatorsWordIsRead(t *testing.T) {
 		t.Errorf("%s of a replay that may be paused", s.Do)
 	}
 }
+
+// However low the rate, the worker looks again in a while: neither never nor all the time.
+func TestALowRateIsWaitedFor(t *testing.T) {
+	for rate, want := range map[float64]time.Duration{1: time.Second, 0.02: 50 * time.Second, 0.001: longest, 1e-10: longest, 1e-12: longest, 5e-324: longest} {
+		f, w := newFaulty(rate)
+		f.becomes(dedupe.ReplayRunning, nil)
+		now := time.Now()
+		if !w.load(now) {
+			t.Fatal(w.problem)
+		}
+		w.left = []dedupe.ReplayItem{{N: 0}}
+		w.limit.ReserveN(now, 1)
+		if got := w.pause(now).Round(time.Millisecond); got != want || w.facts(now).Allowed != 0 {
+			t.Errorf("at a rate of %g: a pause of %s, want %s; allowed %d", rate, got, want, w.facts(now).Allowed)
+		}
+	}
+}
