@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -108,6 +109,36 @@ func TestSignInsThatFailAreLimited(t *testing.T) {
 	for i, want := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
 		if resp, _ := try("wrong"); resp.StatusCode != want {
 			t.Errorf("guess %d after a sign-in: %d, want %d", i+1, resp.StatusCode, want)
+		}
+	}
+}
+
+// Refused attempts cost nothing, however many come at once: the next one is allowed as
+// soon after a flood as after a single one.
+func TestAFloodOfSignInsIsOverWhenItEnds(t *testing.T) {
+	now := time.Now()
+	c, err := console.New(console.Config{Users: ann(), Now: func() time.Time { return now }, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(token string) int {
+		w := httptest.NewRecorder()
+		c.Handler().ServeHTTP(w, request(t, "POST", "/signin", url.Values{"token": {token}}))
+		return w.Code
+	}
+	var flood sync.WaitGroup
+	for range 64 {
+		flood.Go(func() {
+			for range 200 {
+				try("wrong")
+			}
+		})
+	}
+	flood.Wait()
+	now = now.Add(3 * time.Second)
+	for i, want := range []int{http.StatusForbidden, http.StatusTooManyRequests} {
+		if got := try("wrong"); got != want {
+			t.Errorf("attempt %d three seconds later: %d, want %d", i+1, got, want)
 		}
 	}
 }

@@ -100,21 +100,30 @@ func (t try) takeBack() { t.counted.CancelAt(t.at) }
 // try counts an attempt, or says on the page that there were too many.
 func (c *Console) try(w http.ResponseWriter, r *http.Request) (try, bool) {
 	from := address(r)
-	t := try{at: c.cfg.Now()}
-	t.counted = c.tries.of(from).ReserveN(t.at, 1)
-	if t.counted.DelayFrom(t.at) == 0 {
-		return t, true
+	t, ok := c.tries.take(from, c.cfg.Now())
+	if !ok {
+		c.cfg.Log.Warn().Str("from", from).Msg("console: too many sign-ins")
+		w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
+		c.askToSignIn(w, r, http.StatusTooManyRequests, fmt.Sprintf("Too many failed sign-ins from %s: this one was not looked at. Try again in %s.", from, brief(tryEvery)))
 	}
-	t.takeBack()
-	c.cfg.Log.Warn().Str("from", from).Msg("console: too many sign-ins")
-	w.Header().Set("Retry-After", fmt.Sprint(int(tryEvery.Seconds())))
-	c.askToSignIn(w, r, http.StatusTooManyRequests, fmt.Sprintf("Too many failed sign-ins from %s: this one was not looked at. Try again in %s.", from, brief(tryEvery)))
-	return t, false
+	return t, ok
 }
 
-func (t *tries) of(from string) *rate.Limiter {
+// take counts an attempt, unless there were too many. One that is refused reserves
+// nothing: of reservations that overlap only the last can be taken back, and a flood would
+// keep its address out for long after it.
+func (t *tries) take(from string, at time.Time) (try, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	l := t.of(from)
+	if l.TokensAt(at) < 1 {
+		return try{}, false
+	}
+	return try{at: at, counted: l.ReserveN(at, 1)}, true
+}
+
+// of is called with mu held.
+func (t *tries) of(from string) *rate.Limiter {
 	l := t.from[from]
 	if l == nil {
 		for other := range t.from { // of too many, any is forgotten
