@@ -64,6 +64,9 @@ type Report struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
+	if err := o.Check(); err != nil {
+		return o, err
+	}
 	o.Calls = orDefault(o.Calls, 2000)
 	o.Rounds = orDefault(o.Rounds, 5)
 	if o.Tool == "" {
@@ -81,17 +84,35 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = func(string) {}
 	}
+	return o, nil
+}
+
+// What makes sense to measure. More than this is a slip of the hand, and would end in a
+// full disk or memory, or in a panic of the server's.
+const (
+	shortestSync = time.Millisecond
+	mostInFlight = 100_000
+	mostFilled   = 100_000_000
+	mostPayload  = 1_000_000 // the server takes a megabyte, headers included
+)
+
+// Check says everything that is wrong with the options.
+func (o Options) Check() error {
 	var problems []error
-	if !slices.Contains([]string{"function", "http"}, o.Tool) {
-		problems = append(problems, fmt.Errorf("there is no tool %q to measure: want function or http", o.Tool))
+	add := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Errorf(format, args...))
+		}
 	}
-	if !slices.Contains([]string{"calls", "do"}, o.Via) {
-		problems = append(problems, fmt.Errorf("calls cannot be sent via %q: want calls or do", o.Via))
-	}
-	if o.Calls < 0 || o.Sync < 0 || o.Retained < 0 || o.PendingRetries < 0 || o.Payload < 0 || o.Pause < 0 || o.InFlight < 0 || o.Rounds < 0 {
-		problems = append(problems, errors.New("a number is negative: want 0 or more"))
-	}
-	return o, errors.Join(problems...)
+	add(!slices.Contains([]string{"", "function", "http"}, o.Tool), "there is no tool %q to measure: want function or http", o.Tool)
+	add(!slices.Contains([]string{"", "calls", "do"}, o.Via), "calls cannot be sent via %q: want calls or do", o.Via)
+	add(min(o.Calls, o.Retained, o.PendingRetries, o.Payload, o.InFlight, o.Rounds) < 0 || min(o.Sync, o.Pause) < 0, "a number is negative: want 0 or more")
+	add(o.Sync > 0 && o.Sync < shortestSync, "a sync every %s is too often: want %s or more, or always", o.Sync, shortestSync)
+	add(o.InFlight > mostInFlight, "%d in flight are too many: want %d at most", o.InFlight, mostInFlight)
+	add(o.Retained > mostFilled, "%d retained calls are too many: want %d at most", o.Retained, mostFilled)
+	add(o.PendingRetries > mostFilled, "%d pending retries are too many: want %d at most", o.PendingRetries, mostFilled)
+	add(o.Payload > mostPayload, "a payload of %d bytes is too big: want %d at most", o.Payload, mostPayload)
+	return errors.Join(problems...)
 }
 
 func orDefault(n, otherwise int) int {
@@ -133,8 +154,9 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 // Prepare makes what a dispatcher finds that has been used: a filled ledger in o.Dir, and
 // the schedules of its waiting calls.
 func Prepare(ctx context.Context, o Options) error {
-	if o.Progress == nil {
-		o.Progress = func(string) {}
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
 	}
 	o.Progress("filling the ledger")
 	if err := fill(ctx, ledgerPath(o), o); err != nil {

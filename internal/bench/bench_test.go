@@ -2,7 +2,9 @@ package bench
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,10 +80,23 @@ func TestMeasuredCallsAreReal(t *testing.T) {
 }
 
 func TestOptionsSayWhatIsWrong(t *testing.T) {
-	for _, o := range []Options{{Tool: "exec"}, {Via: "jobs"}, {Calls: -1}, {Rounds: -1}, {Payload: -1}, {Pause: -1}} {
+	wrong := []Options{{Tool: "exec"}, {Via: "jobs"}, {Calls: -1}, {Rounds: -1}, {Payload: -1}, {Pause: -1}, {Sync: -1}, {Sync: 1}, {Sync: time.Millisecond - 1},
+		{InFlight: 100_001}, {Retained: math.MaxInt}, {PendingRetries: 100_000_001}, {Payload: math.MaxInt}}
+	for _, o := range wrong {
+		o.Dir = t.TempDir()
 		if _, err := Run(t.Context(), o); err == nil {
 			t.Errorf("%+v was accepted", o)
 		}
+		if err := Prepare(t.Context(), o); err == nil {
+			t.Errorf("%+v was prepared", o)
+		}
+		if err := o.Check(); err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	most := Options{Sync: time.Millisecond, InFlight: 100_000, Retained: 100_000_000, PendingRetries: 100_000_000, Payload: 1_000_000}
+	if err := most.Check(); err != nil {
+		t.Error(err)
 	}
 }
 

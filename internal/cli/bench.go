@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ func (s *shell) benchCommand() *cobra.Command {
 					return usage("--sync "+quoted(sync)+" is neither always nor a duration", "--sync 100ms")
 				}
 				o.Sync = d
+			}
+			if err := o.Check(); err != nil {
+				return usage(strings.ReplaceAll(err.Error(), "\n", "; "), "tollgate bench --help")
 			}
 			o.Progress = func(what string) { s.say("%s", what) }
 			if o.Dir = prepare; prepare != "" {
