@@ -1,11 +1,14 @@
 package bench
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"tollgate/consumer"
@@ -100,6 +103,19 @@ func TestOptionsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Who is interrupted does not have to wait for the pause to end.
+func TestAPauseEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := repeat(ctx, 200, 1000*time.Hour, func(int) error { return nil })
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != time.Second {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+}
+
 func TestArgumentsAreAsLongAsAskedFor(t *testing.T) {
 	for asked, want := range map[int]int{0: 80, 40: 80, 300: 300} {
 		got := Options{Payload: asked}.message("tollgate.calls", "r", 1).Data
@@ -112,7 +128,7 @@ func TestArgumentsAreAsLongAsAskedFor(t *testing.T) {
 // A pause is between the calls and no part of them.
 func TestAPauseIsNotMeasured(t *testing.T) {
 	began := time.Now()
-	took, err := repeat(4, 200*time.Millisecond, func(int) error { return nil })
+	took, err := repeat(t.Context(), 4, 200*time.Millisecond, func(int) error { return nil })
 	var sum time.Duration
 	for _, d := range took {
 		sum += d

@@ -217,7 +217,7 @@ func (p *product) do(ctx context.Context, worker int, m *nats.Msg) error {
 // latencies measures one call at a time.
 func (p *product) latencies(ctx context.Context) ([]time.Duration, error) {
 	if p.o.Via == "do" {
-		return repeat(idleCalls, p.o.Pause, func(i int) error { return p.do(ctx, 0, p.o.message("tollgate.do", "idle", i)) })
+		return repeat(ctx, idleCalls, p.o.Pause, func(i int) error { return p.do(ctx, 0, p.o.message("tollgate.do", "idle", i)) })
 	}
 	return oneByOne(ctx, p.o.Pause, p.conns[0], p.js[0], "tollgate.results.>", func(i int) *nats.Msg { return p.o.message("tollgate.calls", "idle", i) })
 }

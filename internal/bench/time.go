@@ -67,7 +67,7 @@ func oneByOne(ctx context.Context, pause time.Duration, nc *nats.Conn, js jetstr
 	if err := nc.Flush(); err != nil {
 		return nil, err
 	}
-	return repeat(idleCalls, pause, func(i int) error {
+	return repeat(ctx, idleCalls, pause, func(i int) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if _, err := js.PublishMsg(ctx, next(i)); err != nil {
@@ -80,11 +80,15 @@ func oneByOne(ctx context.Context, pause time.Duration, nc *nats.Conn, js jetstr
 
 // repeat calls f n times, each after a pause of at most so long: something that
 // polls cannot be measured from the end of its own poll.
-func repeat(n int, pause time.Duration, f func(i int) error) ([]time.Duration, error) {
+func repeat(ctx context.Context, n int, pause time.Duration, f func(i int) error) ([]time.Duration, error) {
 	var took []time.Duration
 	for i := range n {
 		if pause > 0 {
-			time.Sleep(rand.N(pause))
+			select {
+			case <-time.After(rand.N(pause)):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		began := time.Now()
 		if err := f(i); err != nil {
