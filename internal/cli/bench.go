@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -33,7 +34,7 @@ func (s *shell) benchCommand() *cobra.Command {
 			}
 			o.Progress = func(what string) { s.say("%s", what) }
 			if o.Dir = prepare; prepare != "" {
-				return bench.Prepare(c.Context(), o)
+				return s.prepareBench(c.Context(), o)
 			}
 			o.Apart = func(ctx context.Context, o bench.Options) error {
 				self, err := os.Executable()
@@ -43,6 +44,9 @@ func (s *shell) benchCommand() *cobra.Command {
 				child := exec.CommandContext(ctx, self, "bench", "--quiet", "--prepare", o.Dir, "--sync", sync,
 					"--retained", strconv.Itoa(o.Retained), "--pending-retries", strconv.Itoa(o.PendingRetries))
 				child.Stderr = s.stderr
+				if _, err := child.StdinPipe(); err != nil { // it closes with this process, whatever that dies of
+					return err
+				}
 				return child.Run()
 			}
 			r, err := bench.Run(c.Context(), o)
@@ -61,11 +65,27 @@ func (s *shell) benchCommand() *cobra.Command {
 	f.IntVar(&o.Payload, "payload", 0, "bytes of a call's arguments; 0: 80")
 	f.IntVar(&o.InFlight, "in-flight", 0, "publishers, or requests at once; 0: 16, via do 128")
 	f.DurationVar(&o.Pause, "pause", 0, "with one call in flight: the longest pause, at random, before the next")
-	f.StringVar(&prepare, "prepare", "", "only fill a ledger in this directory")
+	f.StringVar(&prepare, "prepare", "", "only fill a ledger in this directory, while standard input is open")
 	_ = f.MarkHidden("prepare") // it is there
 	complete(c, "tool", "function", "http")
 	complete(c, "via", "calls", "do")
 	return c
+}
+
+// prepareBench is what a benchmark has another process do. It ends with its standard
+// input: hours of filling are of no use to anybody when who wanted it was killed.
+func (s *shell) prepareBench(ctx context.Context, o bench.Options) error {
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, s.stdin) // that it ends is all there is to know
+		cancel()
+	}()
+	err := bench.Prepare(open, o)
+	if err != nil && open.Err() != nil && ctx.Err() == nil {
+		return &fault{code: exitInterrupted, what: "nobody wants the ledger any more: standard input has ended", cause: err}
+	}
+	return err
 }
 
 func (s *shell) printBench(r bench.Report) error {
