@@ -93,7 +93,6 @@ func (s *shell) explain(ctx context.Context, err error) *fault {
 }
 
 func (s *shell) explainNetwork(err error) *fault {
-	var network net.Error
 	switch {
 	case errors.Is(err, control.ErrNoDispatcher), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrStreamNotFound):
 		return &fault{code: exitUnreachable, what: "no dispatcher answers on " + s.serverName(),
@@ -102,10 +101,17 @@ func (s *shell) explainNetwork(err error) *fault {
 		return &fault{code: exitDenied, what: "the server does not permit this", why: err.Error(), try: "--creds, --nkey or --user with an operator's rights"}
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return &fault{code: exitUnreachable, what: fmt.Sprintf("no answer within %s", s.timeout), why: err.Error(), try: "a longer --timeout; tollgate status"}
-	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrConnectionClosed), errors.As(err, &network):
+	case errors.Is(err, nats.ErrNoServers), errors.Is(err, nats.ErrConnectionClosed), isNetwork(err):
 		return &fault{code: exitUnreachable, what: "cannot reach the NATS server " + s.serverName(), why: err.Error(), try: "tollgate dev starts one; --server or $TOLLGATE_NATS_URL names another"}
 	}
 	return &fault{code: exitFailure, what: err.Error()}
+}
+
+// isNetwork reports whether a server could not be reached. A file's error is none, though a
+// system's error number looks like a net.Error; nor is a port of ours that is taken.
+func isNetwork(err error) bool {
+	var network *net.OpError
+	return errors.As(err, &network) && network.Op != "listen"
 }
 
 // failureCode maps the code of a failed answer to an exit code.
