@@ -56,6 +56,8 @@ func ensure(path string, o Options) error {
 		return fmt.Errorf("ledger %s does not exist: an empty one would run known calls again; restore a backup, or rebuild it with `tollgate serve --recover`: %w", path, err)
 	case err != nil:
 		return fmt.Errorf("ledger %s: %w", path, err)
+	case info.IsDir():
+		return fmt.Errorf("ledger %s is a directory: name a file in it", path)
 	case info.Size() == 0:
 		return damaged(path, errors.New("it is empty"))
 	}
