@@ -142,16 +142,17 @@ func (r *Runner) poke(name string) {
 	}
 }
 
-// Create freezes the set, stores the replay, and has it carried out.
+// Create freezes the set, stores the replay, and has it carried out. One that is refused
+// is audited too.
 func (r *Runner) Create(ctx context.Context, q Query) (*dedupe.Replay, error) {
 	p, err := r.Plan(ctx, q)
 	switch {
 	case err != nil:
 		return nil, err
 	case p.Would == 0:
-		return nil, &Refused{Why: fmt.Sprintf("none of %d dead letters can be replayed", p.Matched), Try: "tollgate dlq replay --dry-run with the same filter says why", Nothing: true}
+		return nil, r.refuse(ctx, q, &Refused{Why: fmt.Sprintf("none of %d dead letters can be replayed", p.Matched), Try: "tollgate dlq replay --dry-run with the same filter says why", Nothing: true})
 	case q.AtMost > 0 && p.Would > q.AtMost:
-		return nil, &Refused{Why: fmt.Sprintf("%d dead letters would be replayed by now, and %d were confirmed", p.Would, q.AtMost), Try: "look again with --dry-run"}
+		return nil, r.refuse(ctx, q, &Refused{Why: fmt.Sprintf("%d dead letters would be replayed by now, and %d were confirmed", p.Would, q.AtMost), Try: "look again with --dry-run"})
 	}
 	now := time.Now()
 	replay := q.replay(p.Would, now)
@@ -160,7 +161,7 @@ func (r *Runner) Create(ctx context.Context, q Query) (*dedupe.Replay, error) {
 		Detail: fmt.Sprintf("%s: %d letters of %d, %g/s, %d in flight, canary %d, stops above %s", replay.Scope, p.Would, p.Matched, replay.Rate, replay.InFlight, replay.Canary, percent(replay.StopAbove))}
 	name, receipt, err := r.cfg.Ledger.CreateReplay(ctx, replay, p.items, audit)
 	if errors.Is(err, dedupe.ErrExists) {
-		return nil, &Refused{Name: name, Why: "there is one of this name already", Try: "another --name"}
+		return nil, r.refuse(ctx, q, &Refused{Name: name, Why: "there is one of this name already", Try: "another --name"})
 	}
 	if err != nil {
 		return nil, err
@@ -168,6 +169,22 @@ func (r *Runner) Create(ctx context.Context, q Query) (*dedupe.Replay, error) {
 	r.cfg.Publish(receipt.Audit)
 	r.begin(name)
 	return r.cfg.Ledger.Replay(name)
+}
+
+// refuse audits that a replay was not made, and why.
+func (r *Runner) refuse(ctx context.Context, q Query, why *Refused) error {
+	a := dedupe.Audit{At: time.Now(), Tenant: q.Filter.Tenant, Action: "replays_create", By: q.By, Why: q.Why, Detail: why.Why}
+	if why.Name != "" {
+		a.Target = "replay " + why.Name
+	}
+	receipt, err := r.cfg.Ledger.UpdateReplay(ctx, why.Name, func(*dedupe.Replay) dedupe.ReplayChange {
+		return dedupe.ReplayChange{Audit: []dedupe.Audit{a}}
+	})
+	r.cfg.Publish(receipt.Audit)
+	if err != nil {
+		return errors.Join(why, err)
+	}
+	return why
 }
 
 // forget drops replays that were over long ago. Their audit entries stay.

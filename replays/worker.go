@@ -68,12 +68,12 @@ func (w *worker) poke() {
 
 // run returns when the replay is over and all its outcomes are known, or ctx ends.
 func (w *worker) run(ctx context.Context) {
-	defer w.flush(ctx)
 	for !w.load(time.Now()) {
 		if !rest(ctx, trouble) {
 			return
 		}
 	}
+	defer w.flush(ctx)
 	for ctx.Err() == nil {
 		now := time.Now()
 		w.again(now)

@@ -1,5 +1,5 @@
-// What the pages can do without, and do better with: live numbers, a note that a list
-// has grown, and buttons that copy. No page needs it.
+// What the pages can do without, and do better with: live numbers, and a note that a list
+// has grown. No page needs it.
 //
 // A live page fetches itself again every few seconds. An element with data-live=NAME
 // takes the new content of the element of that name. Rows (data-row) are never moved:

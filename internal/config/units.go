@@ -118,8 +118,8 @@ func parseSync(text string) (Sync, error) {
 		return Sync{}, nil
 	}
 	d, err := parseDuration(text)
-	if err == nil && d == 0 {
-		err = errors.New("0s: want always, or more than 0")
+	if err == nil && d.D() < time.Millisecond { // the embedded server divides it
+		err = fmt.Errorf("%s: want always, or at least 1ms", text)
 	}
 	if err != nil {
 		return Sync{}, fmt.Errorf("%w (or always)", err)

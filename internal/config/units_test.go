@@ -9,7 +9,7 @@ import (
 )
 
 // B96: the same rules in the file and in the environment.
-func TestDurations(t *testing.T) {
+func TestB96Durations(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want time.Duration
@@ -105,7 +105,7 @@ func TestSync(t *testing.T) {
 	if c.Ledger.Sync.Every != 100*time.Millisecond {
 		t.Errorf("got %v", c.Ledger.Sync)
 	}
-	for _, text := range []string{"never", "0s", "1", "off"} {
+	for _, text := range []string{"never", "0s", "1ns", "999us", "1", "off"} {
 		_, err := config.Parse("f", []byte("ledger: {sync: "+text+"}\n"+minimal), noEnv)
 		if err == nil || !strings.Contains(err.Error(), "always") {
 			t.Errorf("%s: got %v", text, err)

@@ -60,7 +60,7 @@ func TestCase1ParentAndChildDoNotEachGetAFreshAllowance(t *testing.T) {
 }
 
 // Case 2, I3, B45: siblings that start together cannot spend the same slot.
-func TestCase2I3SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
+func TestB45SiblingsCannotSpendTheSameSideEffect(t *testing.T) {
 	w, s := budgetWorld(t)
 	for round := range 20 {
 		run := fmt.Sprintf("run-%d", round)

@@ -21,7 +21,7 @@ const threeWrites = `  pay.keyed: { function: pay, effect: write, retry_safety: 
 // B07, I2, I7, I12, I14: the process dies after the request was sent and before the
 // reply was recorded. What may be repeated runs once more under the same key; what
 // must not is an unknown outcome, resolved well before any key expires.
-func TestI2ACrashBetweenEffectAndRecordNeverRepeatsAnUnsafeCall(t *testing.T) {
+func TestB07ACrashBetweenEffectAndRecordNeverRepeatsAnUnsafeCall(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T) {
 		byTool := map[string]*worldtest.Seen{"pay.keyed": {}, "pay.never": {}, "look.up": {}}
 		w := worldtest.New(t, threeWrites, map[string]function.Func{"pay": func(ctx context.Context, in dispatcher.Invocation) (any, error) {

@@ -114,7 +114,16 @@ func TestABulkReplayKeepsItsRateAndPauses(t *testing.T) {
 		if p := w.Letters(deadletter.Filter{}); p.Total != 1 {
 			t.Errorf("%d letters are active", p.Total)
 		}
-		for action, n := range map[string]int{"replays_create": 1, "replays_pause": 2, "replays_resume": 1, "replays_finish": 1, "replay": 300} {
+		if p := w.Refused(control.VerbReplaysCreate, replays.Query{Name: "r-1", ReplayOptions: deadletter.ReplayOptions{Why: "again"}}); p.Code != 409 {
+			t.Errorf("made under a name that is taken: %+v", p)
+		}
+		if p := w.Refused(control.VerbReplaysCreate, replays.Query{Filter: deadletter.Filter{Tool: "no.such"}}); p.Code != 404 {
+			t.Errorf("made of nothing: %+v", p)
+		}
+		if a := w.Audit("replays_create"); len(a) != 3 || a[1].Allowed || a[1].Target != "replay r-1" || a[1].Why != "again" || a[2].Allowed || a[2].Detail == "" {
+			t.Errorf("what was refused: %+v", a)
+		}
+		for action, n := range map[string]int{"replays_create": 3, "replays_pause": 2, "replays_resume": 1, "replays_finish": 1, "replay": 300} {
 			if a := w.Audit(action); len(a) != n {
 				t.Errorf("%s: %d audit entries, want %d", action, len(a), n)
 			}

@@ -81,7 +81,7 @@ func TestLastWordsWithoutSecrets(t *testing.T) {
 }
 
 // B80: nothing of the dispatcher's environment, no descriptor beyond the three.
-func TestCleanEnvironment(t *testing.T) {
+func TestB80CleanEnvironment(t *testing.T) {
 	t.Setenv("NATS_PASSWORD", "hidden")
 	t.Setenv("LD_PRELOAD_NOT", "hidden")
 	inherited, err := os.Open("/")
@@ -116,7 +116,7 @@ func TestCleanEnvironment(t *testing.T) {
 }
 
 // B80: a value is one argument, and never an option.
-func TestArgumentVector(t *testing.T) {
+func TestB80ArgumentVector(t *testing.T) {
 	s := exec.Spec{
 		Command: []string{"printf", "[%s]"}, Args: []string{"{/name}", "--n={/deep/0}", "plain"},
 	}
@@ -155,7 +155,7 @@ func alive(t *testing.T, marker string) (n int) {
 
 // B77, B04: the whole group is gone within the grace, what was said is kept, and
 // pipes held by grandchildren hold nobody up.
-func TestTimeoutEndsTheProcessTree(t *testing.T) {
+func TestB77TimeoutEndsTheProcessTree(t *testing.T) {
 	for name, script := range map[string]string{
 		"grandchild holds the pipe": "sleep %[1]s & echo hi; wait",
 		"ignores TERM":              "trap '' TERM; sleep %[1]s & echo hi; while :; do wait; done",

@@ -17,7 +17,7 @@ import (
 )
 
 // TestMain runs the tests, or, as the first process of a namespace of its own, the
-// dispatcher's part of TestOrphansAreReaped.
+// dispatcher's part of TestB78OrphansAreReaped.
 func TestMain(m *testing.M) {
 	if os.Getenv("TOLLGATE_TEST_FIRST_PROCESS") != "" {
 		if err := firstProcess(); err != nil {
@@ -38,7 +38,7 @@ const calls = 300
 
 // B78: as the first process, 300 commands each leave an orphan that ends later.
 // Every exit code is right, and no zombie stays.
-func TestOrphansAreReaped(t *testing.T) {
+func TestB78OrphansAreReaped(t *testing.T) {
 	cmd := osexec.Command("unshare", "-U", "-r", "-p", "-f", "--mount-proc", os.Args[0])
 	cmd.Env = append(os.Environ(), "TOLLGATE_TEST_FIRST_PROCESS=1")
 	if out, err := cmd.CombinedOutput(); err != nil {

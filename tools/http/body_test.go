@@ -16,7 +16,7 @@ import (
 )
 
 // B66, B85: the limit is on decompressed bytes, and what is over it is not repeated.
-func TestOversizeAnswers(t *testing.T) {
+func TestB85OversizeAnswers(t *testing.T) {
 	const limit = 1 << 20
 	var served atomic.Int64
 	s := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {

@@ -51,7 +51,7 @@ func certificate(t *testing.T, name string, until time.Time) (tls.Certificate, *
 }
 
 // B87: real handshakes. A bad certificate is permanent, and no request was sent.
-func TestCertificates(t *testing.T) {
+func TestB87Certificates(t *testing.T) {
 	tests := map[string]struct {
 		name    string
 		until   time.Duration

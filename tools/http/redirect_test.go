@@ -10,7 +10,7 @@ import (
 )
 
 // B84: a redirect is an answer, unless following was asked for and it stays home.
-func TestRedirects(t *testing.T) {
+func TestB84Redirects(t *testing.T) {
 	var seen, elsewhere atomic.Int32
 	other := serve(t, func(nethttp.ResponseWriter, *nethttp.Request) { elsewhere.Add(1) })
 	s := serve(t, func(w nethttp.ResponseWriter, r *nethttp.Request) {
