@@ -25,6 +25,13 @@ import (
 // a crash, which takes longer than an orderly start.
 const readyWithin = 60 * time.Second
 
+// A write that fails can leave a stream locked for good, and with it whoever asks how the
+// server is, and its shutdown.
+const (
+	answerWithin = 10 * time.Second
+	stopWithin   = 30 * time.Second
+)
+
 // Options set the server. The zero value of every field but StoreDir is safe.
 type Options struct {
 	StoreDir     string         // required
@@ -186,21 +193,48 @@ func (s *Server) ClientURL() string {
 }
 
 // Ill says why the server takes no more writes, or nil. After a write that failed, on
-// a full disk above all, it takes none on that stream until it is started again.
+// a full disk above all, it takes none on that stream until it is started again. One that
+// does not even say how it is within 10 s hangs on such a write.
 func (s *Server) Ill() error {
-	if h := s.s.Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
-		return errors.New(h.Error)
+	return within(answerWithin, func() error {
+		if h := s.s.Healthz(&server.HealthzOptions{}); h.StatusCode != http.StatusOK {
+			return errors.New(h.Error)
+		}
+		return nil
+	})
+}
+
+// errHangs is the answer of a server that has none.
+var errHangs = errors.New("the server hangs")
+
+// within returns what do returns, or errHangs when it takes longer.
+func within(limit time.Duration, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-t.C:
+		return fmt.Errorf("%w: no answer for %s", errHangs, limit)
 	}
-	return nil
 }
 
 // Shutdown stops the server, waits until its files are closed, and frees the store
-// directory. It may be called more than once; every call returns after the stop.
+// directory. It may be called more than once; every call returns after the stop. A server
+// that hangs is left after 30 s, as a crash would leave it: its directory is free when the
+// process has ended.
 func (s *Server) Shutdown() {
 	s.stop.Do(func() {
-		s.s.Shutdown()
-		s.s.WaitForShutdown()
-		s.lock.Close() // frees the lock; the file stays, so that nobody locks a deleted one
+		err := within(stopWithin, func() error {
+			s.s.Shutdown()
+			s.s.WaitForShutdown()
+			return s.lock.Close() // frees the lock; the file stays, so that nobody locks a deleted one
+		})
+		if errors.Is(err, errHangs) {
+			s.opts.Logger.Error().Err(err).Msg("the embedded server did not stop; it is left as it is")
+		}
 	})
 }
 
