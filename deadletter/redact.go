@@ -166,12 +166,10 @@ func (h *Hidden) add(text string) {
 	}
 }
 
-// Text returns a text with what is hidden taken out, as it is and as JSON writes it.
+// Text returns a text with what is hidden taken out, however JSON may have written it.
 func (h Hidden) Text(text string) string {
 	for _, v := range h.values {
-		text = strings.ReplaceAll(text, v, Mask)
-		quoted := mustQuote(v)
-		text = strings.ReplaceAll(text, string(quoted[1:len(quoted)-1]), Mask)
+		text = withoutRepeats(text, v)
 	}
 	return text
 }
