@@ -31,7 +31,7 @@ type eachLetter struct {
 	why         string
 	yes, dryRun bool
 	do          func(ctx context.Context, id string) error
-	sure        func(what string, n int) error // asks; nil: the common question
+	sure        func(ctx context.Context, what string, n int) error // asks; nil: the common question
 }
 
 // aside makes discard and restore of it.
@@ -67,9 +67,9 @@ func (e *eachLetter) run(ctx context.Context, args []string) error {
 	}
 	what := e.name + " " + count(len(ids), "dead letter")
 	if e.sure != nil {
-		err = e.sure(what, len(ids))
+		err = e.sure(ctx, what, len(ids))
 	} else {
-		err = e.confirm(what, len(ids), false, e.yes)
+		err = e.confirm(ctx, what, len(ids), false, e.yes)
 	}
 	if err != nil {
 		return err

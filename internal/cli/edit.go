@@ -78,7 +78,7 @@ func (e *edit) run(ctx context.Context) error {
 	if err := e.show(&r, dry); dry || err != nil && !e.yes {
 		return err
 	}
-	if err := e.confirm(fmt.Sprintf("Resolve %s and call %s in run %s with these arguments", r.ID, r.Tool, oneLine(r.Run)), 1, false, e.yes || r.Again); err != nil {
+	if err := e.confirm(ctx, fmt.Sprintf("Resolve %s and call %s in run %s with these arguments", r.ID, r.Tool, oneLine(r.Run)), 1, false, e.yes || r.Again); err != nil {
 		return err
 	}
 	e.query.DryRun = false

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -48,7 +47,7 @@ func (e *edit) byHand(ctx context.Context) (control.EditReport, error) {
 			}
 			trouble = problems(r.Problems)
 		}
-		if err := e.onceMore(trouble); err != nil {
+		if err := e.onceMore(ctx, trouble); err != nil {
 			return r, err
 		}
 	}
@@ -66,7 +65,7 @@ func fixedProblems(r *control.EditReport) (out []control.Problem) {
 
 // onceMore shows what is wrong with the arguments and waits for the word to open them
 // again. With nobody to ask it is the command's end.
-func (e *edit) onceMore(trouble error) error {
+func (e *edit) onceMore(ctx context.Context, trouble error) error {
 	var f *fault
 	if !errors.As(trouble, &f) {
 		f = usage("the edited text "+trouble.Error(), "correct it in the editor")
@@ -79,8 +78,11 @@ func (e *edit) onceMore(trouble error) error {
 		fmt.Fprintln(e.stderr, safe(f.why))
 	}
 	fmt.Fprint(e.stderr, "Enter opens the editor again, q gives up: ")
-	answer, err := bufio.NewReader(e.stdin).ReadString('\n')
-	if err != nil || strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "q") {
+	answer, err := e.readLine(ctx)
+	if errors.Is(err, errInterrupted) {
+		return err
+	}
+	if err != nil || strings.HasPrefix(strings.ToLower(answer), "q") {
 		return &fault{code: exitUnconfirmed, what: "given up; nothing was done", cause: err}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (r *replay) many(ctx context.Context) error {
 	if plan.Uncertain > 0 {
 		what += fmt.Sprintf(", of which %d may have had their effect already", plan.Uncertain)
 	}
-	if err := r.confirm(what, plan.Would, plan.Uncertain > 0, r.yes); err != nil {
+	if err := r.confirm(ctx, what, plan.Would, plan.Uncertain > 0, r.yes); err != nil {
 		return err
 	}
 	// Exactly the set that was confirmed: nothing that has died since.

@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -57,7 +57,7 @@ func (p *purge) start(ctx context.Context, args []string) error {
 }
 
 // typed asks for the number of letters.
-func (p *purge) typed(what string, n int) error {
+func (p *purge) typed(ctx context.Context, what string, n int) error {
 	no := &fault{code: exitUnconfirmed, what: "not confirmed: " + what, why: "purged letters are gone", try: fmt.Sprintf("the same with --confirm %d", n)}
 	if p.confirm != 0 || p.noInput || !p.inTTY {
 		if p.confirm == n {
@@ -69,8 +69,11 @@ func (p *purge) typed(what string, n int) error {
 		return no
 	}
 	fmt.Fprintf(p.stderr, "%s for good? Type the number to confirm (%d): ", what, n)
-	answer, err := bufio.NewReader(p.stdin).ReadString('\n')
-	if strings.TrimSpace(answer) == strconv.Itoa(n) {
+	answer, err := p.readLine(ctx)
+	switch {
+	case errors.Is(err, errInterrupted):
+		return err
+	case answer == strconv.Itoa(n):
 		return nil
 	}
 	return &fault{code: exitUnconfirmed, what: "not confirmed; nothing was done", cause: err}

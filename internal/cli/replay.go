@@ -172,7 +172,7 @@ func (r *replay) one(ctx context.Context, id string) error {
 		return err
 	}
 	uncertain := l.Reason == schemas.ReasonUnknownOutcome && r.query.IncludeUnknown
-	if err := r.confirm(fmt.Sprintf("Replay %s of %s (%s)", l.ID, l.Tool, l.Reason), 1, uncertain, r.yes); err != nil {
+	if err := r.confirm(ctx, fmt.Sprintf("Replay %s of %s (%s)", l.ID, l.Tool, l.Reason), 1, uncertain, r.yes); err != nil {
 		return err
 	}
 	if _, err := ask[control.Done](ctx, r.shell, control.VerbReplay, control.ReplayQuery{ID: l.ID, ReplayOptions: r.query.ReplayOptions}); err != nil {

@@ -87,7 +87,7 @@ func TestConfirmation(t *testing.T) {
 		{1, true, "y\n", false}, {1, true, "1\n", true},
 	} {
 		s := &shell{stdin: strings.NewReader(tc.answer), stderr: &bytes.Buffer{}, inTTY: true}
-		err := s.confirm("Replay", tc.n, tc.uncertain, false)
+		err := s.confirm(t.Context(), "Replay", tc.n, tc.uncertain, false)
 		if (err == nil) != tc.ok {
 			t.Errorf("%d letters, uncertain %v, answer %q: %v", tc.n, tc.uncertain, tc.answer, err)
 		}
@@ -96,10 +96,10 @@ func TestConfirmation(t *testing.T) {
 		}
 	}
 	nobody := &shell{stdin: strings.NewReader("y\n"), stderr: &bytes.Buffer{}}
-	if nobody.confirm("Replay", 1, false, false) == nil {
+	if nobody.confirm(t.Context(), "Replay", 1, false, false) == nil {
 		t.Error("a pipe cannot confirm")
 	}
-	if err := nobody.confirm("Replay", 1000, true, true); err != nil {
+	if err := nobody.confirm(t.Context(), "Replay", 1000, true, true); err != nil {
 		t.Errorf("--yes: %v", err)
 	}
 }
