@@ -65,7 +65,7 @@ func purgeable(v dedupe.View, l *schemas.Letter, opt PurgeOptions) error {
 	case state == schemas.LetterReplaying:
 		return &Refused{ID: l.ID, Why: "it is being replayed", Try: "again when the replay has an outcome", Conflict: true}
 	case state == schemas.LetterActive && !opt.Active:
-		return &Refused{ID: l.ID, Why: "nobody has dealt with it", Try: "tollgate dlq discard " + l.ID + " first, or purge --state active"}
+		return &Refused{ID: l.ID, Why: "nobody has dealt with it", Try: "tollgate dlq discard " + l.ID + " first, or tollgate dlq purge --active " + l.ID}
 	case v.Record != nil && v.Record.Generation == l.Generation && v.Unpublished:
 		return &Refused{ID: l.ID, Why: "its outcome is still being published", Try: "again in a moment", Conflict: true, Again: true}
 	}

@@ -51,6 +51,7 @@ func (e *eachLetter) command(short string) *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return e.run(c.Context(), args) }}
 	e.filter.flags(c)
 	f := c.Flags()
+	f.Lookup("state").Usage = statesUsage(e.from)
 	f.BoolVar(&e.filter.all, "all", false, "all of them: needed when no filter is given")
 	f.StringVar(&e.why, "why", "", "why, for the audit")
 	f.BoolVarP(&e.dryRun, "dry-run", "n", false, "say what would be done, and do nothing")

@@ -40,13 +40,19 @@ func (f *letterFilter) flags(c *cobra.Command) {
 	fs.StringVar(&f.Attempts, "attempts", "", "attempts made: 3, or '>=3'")
 	fs.StringVar(&f.Replayed, "replayed", "", "yes, no, or how often: '>=2'")
 	fs.StringVar(&f.Replay, "replay", "", "the bulk replay in which it died again")
-	fs.StringVar(&f.State, "state", "", "active, replaying, resolved, discarded or all (default active)")
+	fs.StringVar(&f.State, "state", "", statesUsage("active"))
 	fs.StringVar(&f.since, "since", "", "died at or after: RFC 3339, or an age such as 2h or 3d")
 	fs.StringVar(&f.until, "until", "", "died before: RFC 3339, or an age")
 	complete(c, "reason", schemas.Reasons...)
 	complete(c, "class", "transient", "permanent", "unclassified")
 	complete(c, "replayed", "yes", "no")
-	complete(c, "state", "active", "replaying", "resolved", "discarded", "all")
+	complete(c, "state", "active", "replaying", "resolved", "discarded", "purged", "all")
+}
+
+// statesUsage is the help for --state, which not every command reads the same when it
+// is not given.
+func statesUsage(without string) string {
+	return "active, replaying, resolved, discarded, purged, all, or several (default " + without + ")"
 }
 
 // pageFlags are for lists.

@@ -47,7 +47,7 @@ func (p *purge) start(ctx context.Context, args []string) error {
 	asked := strings.Split(p.filter.State, ",")
 	for _, state := range asked {
 		if !p.active && (state == string(schemas.LetterActive) || state == "all") {
-			return usage("letters that nobody has dealt with are not purged", "tollgate dlq discard first, or purge --active")
+			return usage("letters that nobody has dealt with are not purged", "tollgate dlq discard first, or tollgate dlq purge --active")
 		}
 	}
 	if p.active {
