@@ -64,7 +64,7 @@ func (r *replay) flags(c *cobra.Command) {
 	f.StringVar(&r.query.Why, "why", "", "why, for the audit")
 	f.BoolVar(&r.detach, "detach", false, "do not follow a bulk replay; tollgate replays watch does")
 	f.DurationVar(&r.wait, "wait", 0, "wait for the new outcomes, 10m at most unless said otherwise (default: of a bulk replay all)")
-	f.Lookup("wait").NoOptDefVal = "10m"
+	f.Lookup("wait").NoOptDefVal = "10m" // longestWait
 	f.BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	c.MarkFlagsMutuallyExclusive("detach", "wait")
 }
@@ -89,6 +89,9 @@ func (r *replay) run(ctx context.Context, args []string) error {
 // read checks the flags together.
 func (r *replay) read(args []string) error {
 	if err := r.filter.read(r.shell); err != nil {
+		return err
+	}
+	if err := waitApart(args, r.wait); err != nil {
 		return err
 	}
 	if err := r.filter.names(args, "replay"); err != nil {
@@ -122,6 +125,23 @@ func (r *replay) read(args []string) error {
 	grant, err := parseGrant(r.grant)
 	r.query.Grant = grant
 	return err
+}
+
+// longestWait is what --wait means without a time.
+const longestWait = 10 * time.Minute
+
+// waitApart refuses --wait 20s: the time of --wait may be left out, so that the 20s
+// would be taken for an ID.
+func waitApart(args []string, wait time.Duration) error {
+	if wait != longestWait {
+		return nil
+	}
+	for _, arg := range args {
+		if _, err := time.ParseDuration(arg); err == nil {
+			return usage(quoted(arg)+" is no dead letter's ID", "write the time in one word with the flag: --wait="+arg)
+		}
+	}
+	return nil
 }
 
 // parseShare reads 10% or 0.1.
