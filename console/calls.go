@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"tollgate/control"
-	"tollgate/dedupe"
 	"tollgate/schemas"
 )
 
@@ -27,19 +26,12 @@ type callsData struct {
 func calls(v *visit) error {
 	q := control.CallsQuery{Tenant: v.param("tenant"), Tool: v.param("tool"), Run: v.param("run"), Key: v.param("key"), State: v.param("state"), Status: v.param("status"),
 		After: v.cursor(), Scan: callsScan}
-	d := callsData{States: callStates(), Statuses: overviewData{}.Statuses(), now: v.cfg.Now(),
+	d := callsData{States: control.CallStates, Statuses: overviewData{}.Statuses(), now: v.cfg.Now(),
 		Filtered: q.Tenant != "" || q.Tool != "" || q.Run != "" || q.Key != "" || q.State != "" || q.Status != ""}
 	if err := v.ask(control.VerbCallsList, q, &d.CallsPage); err != nil {
 		return err
 	}
 	return v.show("calls", "Calls", d)
-}
-
-func callStates() (names []string) {
-	for s := dedupe.InFlight; s <= dedupe.Cancelled; s++ {
-		names = append(names, s.String())
-	}
-	return names
 }
 
 // Took is how long a call took from publish to outcome, or has taken so far.

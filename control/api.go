@@ -121,8 +121,8 @@ type CallsQuery struct {
 	Tool   string `json:"tool,omitempty"` // glob
 	Run    string `json:"run,omitempty"`  // the path and everything below it
 	Key    string `json:"key,omitempty"`
-	State  string `json:"state,omitempty"`  // in_flight, reconciling, waiting, done, dead, cancelled
-	Status string `json:"status,omitempty"` // of the outcome
+	State  string `json:"state,omitempty"`  // one of CallStates
+	Status string `json:"status,omitempty"` // of the outcome, one of CallStatuses
 	Limit  int    `json:"limit,omitempty"`  // 0: 50
 	After  uint64 `json:"after,omitempty"`  // Next of the page before
 	Scan   int    `json:"scan,omitempty"`   // most calls to look at, the others are for the next page; 0: all there are

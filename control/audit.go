@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"regexp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -14,8 +14,6 @@ import (
 // auditWindow is how many sequences of the audit are read at a time, from the newest
 // backwards.
 const auditWindow = 2000
-
-var actionName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
 // auditList reads the operators' decisions, the newest first.
 func (s *Server) auditList(ctx context.Context, q AuditQuery, _ string) (AuditPage, error) {
@@ -57,16 +55,44 @@ func (s *Server) auditList(ctx context.Context, q AuditQuery, _ string) (AuditPa
 	return p, nil
 }
 
+// AuditActions are what operators can have decided, and what the dispatcher decides by
+// itself.
+var AuditActions = auditActions()
+
+func auditActions() []string {
+	all := []string{"expire"}
+	for _, w := range words {
+		if Needs(w.verb) != Viewer {
+			all = append(all, actionOf(w.verb))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Check reports what keeps a query from matching what was meant.
+func (q AuditQuery) Check() error {
+	for _, a := range q.actions() {
+		if a != "*" && !slices.Contains(AuditActions, a) {
+			return fmt.Errorf("%q is not an action; the actions are %s", a, strings.Join(AuditActions, ", "))
+		}
+	}
+	return nil
+}
+
+func (q AuditQuery) actions() []string {
+	if q.Action == "" {
+		return []string{"*"}
+	}
+	return strings.Split(q.Action, ",")
+}
+
 func (s *Server) auditSubjects(q AuditQuery) ([]string, error) {
-	actions := []string{"*"}
-	if q.Action != "" {
-		actions = strings.Split(q.Action, ",")
+	if err := q.Check(); err != nil {
+		return nil, bad("%v", err)
 	}
 	var out []string
-	for _, a := range actions {
-		if a != "*" && !actionName.MatchString(a) {
-			return nil, bad("%q is not an action; they are words such as replay, discard, purge, grant, cancel", a)
-		}
+	for _, a := range q.actions() {
 		out = append(out, s.cfg.Subjects.Audit(cmp.Or(q.Tenant, "*"), a))
 	}
 	return out, nil

@@ -5,15 +5,44 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"tollgate/dedupe"
 	"tollgate/schemas"
 )
 
-func (s *Server) callsList(_ context.Context, q CallsQuery, _ string) (CallsPage, error) {
+// CallStates are where a call can be.
+var CallStates = callStates()
+
+// CallStatuses are how a call can have ended.
+var CallStatuses = []string{string(schemas.Succeeded), string(schemas.ToolError), string(schemas.Repair), string(schemas.Failed),
+	string(schemas.UnknownOutcome), string(schemas.Exhausted), string(schemas.Unavailable), string(schemas.Rejected), string(schemas.Cancelled)}
+
+func callStates() (names []string) {
+	for s := dedupe.InFlight; s <= dedupe.Cancelled; s++ {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// Check reports what keeps a query from matching what was meant.
+func (q CallsQuery) Check() error {
 	if _, err := path.Match(q.Tool, ""); err != nil {
-		return CallsPage{}, bad("tool %q is not a glob", q.Tool)
+		return fmt.Errorf("tool %q is not a glob", q.Tool)
+	}
+	if q.State != "" && !slices.Contains(CallStates, q.State) {
+		return fmt.Errorf("%q is no state of a call; the states are %s", q.State, strings.Join(CallStates, ", "))
+	}
+	if q.Status != "" && !slices.Contains(CallStatuses, q.Status) {
+		return fmt.Errorf("%q is no status of a call; the statuses are %s", q.Status, strings.Join(CallStatuses, ", "))
+	}
+	return nil
+}
+
+func (s *Server) callsList(_ context.Context, q CallsQuery, _ string) (CallsPage, error) {
+	if err := q.Check(); err != nil {
+		return CallsPage{}, bad("%v", err)
 	}
 	limit := cmp.Or(q.Limit, 50)
 	p := CallsPage{Calls: []CallSummary{}}

@@ -24,6 +24,9 @@ func (s *shell) auditListCommand() *cobra.Command {
 		Example: "  tollgate audit ls --since 2h\n  tollgate audit ls --by ada --action replay,grant\n  tollgate audit ls --target 7qx4t9kd --json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			q.Tenant, q.Action = s.tenant, strings.Join(actions, ",")
+			if err := q.Check(); err != nil {
+				return usage(err.Error(), "tollgate audit ls --help")
+			}
 			var err error
 			if q.Since, err = s.instant("--since", since); err != nil {
 				return err
@@ -42,7 +45,7 @@ func (s *shell) auditListCommand() *cobra.Command {
 			return s.audits(c, q, all)
 		}}
 	f := c.Flags()
-	f.StringSliceVar(&actions, "action", nil, "what was decided, or several: "+strings.Join(auditActions, ", "))
+	f.StringSliceVar(&actions, "action", nil, "what was decided, or several: "+strings.Join(control.AuditActions, ", "))
 	f.StringVar(&q.By, "by", "", "a part of who decided")
 	f.StringVar(&q.Target, "target", "", "a part of what it was about: a letter, call, run, tool, replay or group")
 	f.StringVar(&since, "since", "", "at or after: RFC 3339, or an age such as 2h or 3d")
@@ -51,12 +54,9 @@ func (s *shell) auditListCommand() *cobra.Command {
 	f.IntVar(&q.Limit, "limit", 50, "most entries")
 	f.StringVar(&cursor, "cursor", "", "go on after the page that named this cursor")
 	f.BoolVar(&all, "all", false, "every page")
-	complete(c, "action", auditActions...)
+	complete(c, "action", control.AuditActions...)
 	return c
 }
-
-// auditActions are what completion offers; any other may be asked for too.
-var auditActions = []string{"replay", "edit", "grant", "resolve", "discard", "restore", "purge", "note", "import", "pause", "resume", "cancel", "link", "expire"}
 
 func (s *shell) audits(c *cobra.Command, q control.AuditQuery, all bool) error {
 	if all {

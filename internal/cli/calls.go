@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -27,18 +28,21 @@ func (s *shell) callListCommand() *cobra.Command {
 					return usage("--cursor "+quoted(cursor)+" is not a cursor", "the one that the page before has printed")
 				}
 			}
+			if err := q.Check(); err != nil {
+				return usage(err.Error(), "tollgate calls ls --help")
+			}
 			return s.listCalls(c.Context(), q)
 		}}
 	f := c.Flags()
 	f.StringVar(&q.Tool, "tool", "", "tool, or a glob such as 'crm.*'")
 	f.StringVar(&q.Run, "run", "", "run path, and everything below it")
 	f.StringVar(&q.Key, "key", "", "idempotency key")
-	f.StringVar(&q.State, "state", "", "in_flight, reconciling, waiting, done, dead or cancelled")
-	f.StringVar(&q.Status, "status", "", "of the outcome, such as exhausted")
+	f.StringVar(&q.State, "state", "", strings.Join(control.CallStates, ", "))
+	f.StringVar(&q.Status, "status", "", "of the outcome: "+strings.Join(control.CallStatuses, ", "))
 	f.IntVar(&q.Limit, "limit", 50, "most entries")
 	f.StringVar(&cursor, "cursor", "", "go on after the page that named this cursor")
-	complete(c, "state", "in_flight", "reconciling", "waiting", "done", "dead", "cancelled")
-	complete(c, "status", "succeeded", "tool_error", "repair", "failed", "unknown_outcome", "exhausted", "unavailable", "cancelled")
+	complete(c, "state", control.CallStates...)
+	complete(c, "status", control.CallStatuses...)
 	return c
 }
 

@@ -1,0 +1,45 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"tollgate/control"
+	"tollgate/dispatcher"
+	"tollgate/internal/worldtest"
+	"tollgate/tools/function"
+)
+
+// A word that there is not is refused, with those that there are: a list of nothing
+// would say that nothing happened.
+func TestAListRefusesWordsThatThereAreNot(t *testing.T) {
+	if !slices.Contains(control.AuditActions, "replay") || !slices.Contains(control.AuditActions, "expire") || slices.Contains(control.AuditActions, "ls") {
+		t.Errorf("the actions are %v", control.AuditActions)
+	}
+	echo := map[string]function.Func{"echo": func(context.Context, dispatcher.Invocation) (any, error) { return "", nil }}
+	worldtest.Bubble(t, "  echo: { function: echo, effect: read, policies: [quick] }\n", echo, func(t *testing.T, w *worldtest.World) {
+		for _, tc := range []struct {
+			verb  string
+			query any
+			words []string // none: it is answered
+		}{
+			{control.VerbCallsList, control.CallsQuery{State: "bogus"}, control.CallStates},
+			{control.VerbCallsList, control.CallsQuery{Status: "bogus"}, control.CallStatuses},
+			{control.VerbCallsList, control.CallsQuery{State: "dead", Status: "exhausted"}, nil},
+			{control.VerbAuditList, control.AuditQuery{Action: "replay,bogus"}, control.AuditActions},
+			{control.VerbAuditList, control.AuditQuery{Action: strings.Join(control.AuditActions, ",")}, nil},
+			{control.VerbAuditList, control.AuditQuery{Action: "*"}, nil},
+		} {
+			err := w.Ctl.Ask(t.Context(), tc.verb, tc.query, new(json.RawMessage))
+			switch {
+			case tc.words == nil && err != nil:
+				t.Errorf("%+v: %v", tc.query, err)
+			case tc.words != nil && (err == nil || !strings.Contains(err.Error(), `"bogus"`) || !strings.Contains(err.Error(), strings.Join(tc.words, ", "))):
+				t.Errorf("%+v: %v, want the words there are", tc.query, err)
+			}
+		}
+	})
+}
