@@ -158,8 +158,8 @@ func clip(s string) string {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // volatile is what differs between two messages of the same error: numbers, hex,
-// UUIDs, quoted strings, URLs.
-var volatile = regexp.MustCompile(`https?://\S+|"[^"]*"|'[^']*'|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\d+(\.\d+)?`)
+// UUIDs, quoted strings, URLs. A time goes with its unit, which its length decides.
+var volatile = regexp.MustCompile(`https?://\S+|"[^"]*"|'[^']*'|[0-9a-fA-F]{8}-[0-9a-fA-F-]{27}|0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(\d+(\.\d+)?(ns|us|µs|μs|ms|s|m|h))+\b|\d+(\.\d+)?`)
 
 // Fingerprint names an error for grouping: tool, code and normalised message.
 func Fingerprint(tool, code, message string) string {

@@ -50,3 +50,23 @@ func TestGivingUpIsGroupedByTheLastFailure(t *testing.T) {
 		t.Errorf("%s %s %q", a.Fingerprint, b.Fingerprint, a.Message)
 	}
 }
+
+// How long something took does not tell causes apart, in whatever unit it is written.
+// What is no time keeps the fingerprint that stored letters have.
+func TestATimeInAnErrorIsOnePlaceholder(t *testing.T) {
+	of := func(message string) string { return Fingerprint("t", "c", message) }
+	want := of("done with 2s to spare")
+	for _, time := range []string{"98.66517ms", "1m30s", "1h0m0.5s", "12ns", "7us", "7µs", "7μs", "3h", "5m"} {
+		if got := of("done with " + time + " to spare"); got != want {
+			t.Errorf("%s: %s, want %s", time, got, want)
+		}
+	}
+	for message, want := range map[string]string{
+		"upstream 17 is down after 3.5 s":              "g-21f32fa704",
+		"host a2s of 10hosts, v1.2m3 and 5min, 7 ms_x": "g-bb1cd188e6",
+	} {
+		if got := of(message); got != want {
+			t.Errorf("%s: %s, want %s", message, got, want)
+		}
+	}
+}
