@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,29 @@ func TestAListRefusesWordsThatThereAreNot(t *testing.T) {
 				t.Errorf("%+v: %v", tc.query, err)
 			case tc.words != nil && (err == nil || !strings.Contains(err.Error(), `"bogus"`) || !strings.Contains(err.Error(), strings.Join(tc.words, ", "))):
 				t.Errorf("%+v: %v, want the words there are", tc.query, err)
+			}
+		}
+	})
+}
+
+// What is not there is named once.
+func TestWhatIsNotThereIsSaidOnce(t *testing.T) {
+	echo := map[string]function.Func{"echo": func(context.Context, dispatcher.Invocation) (any, error) { return "", nil }}
+	worldtest.Bubble(t, "  echo: { function: echo, effect: read, policies: [quick] }\n", echo, func(t *testing.T, w *worldtest.World) {
+		for verb, tc := range map[string]struct {
+			query any
+			want  string
+		}{
+			control.VerbToolShow:  {control.ToolQuery{Tool: "nope.tool"}, "tool nope.tool is not in the catalogue"},
+			control.VerbToolPause: {control.ToolQuery{Tool: "nope.tool"}, "tool nope.tool is not in the catalogue"},
+			control.VerbRunShow:   {control.RunQuery{Run: "nope"}, "run nope of tenant default is not in the ledger"},
+			control.VerbRunGrant:  {control.GrantQuery{Run: "nope", Attempts: 1}, "run nope of tenant default is not in the ledger"},
+			control.VerbCallShow:  {control.IDQuery{ID: "nope"}, "call nope is not in the ledger"},
+		} {
+			err := w.Ctl.Ask(t.Context(), verb, tc.query, new(json.RawMessage))
+			var f *control.Failure
+			if !errors.As(err, &f) || f.Code != 404 || f.What != tc.want {
+				t.Errorf("%s: %v, want %s", verb, err, tc.want)
 			}
 		}
 	})

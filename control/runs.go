@@ -179,7 +179,7 @@ func readPlace(cursor string) (place, error) {
 func (s *Server) runShow(_ context.Context, q RunQuery, _ string) (RunDetail, error) {
 	run, err := s.cfg.Ledger.Run(tenant(q.Tenant), schemas.Root(q.Run))
 	if err != nil {
-		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), err)
+		return RunDetail{}, err // it names the run
 	}
 	d := RunDetail{Run: *run, Holds: []Hold{}}
 	s.cfg.Ledger.Running(func(r *dedupe.Record) bool {

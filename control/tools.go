@@ -3,7 +3,6 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -95,13 +94,21 @@ func (s *Server) toolsList(ctx context.Context, q ToolsQuery, _ string) (ToolsPa
 	return p, nil
 }
 
+// noTool is the error for a name that no tool has. It is answered like any other that
+// is not there, in its own words: the ledger does not come into it.
+type noTool string
+
+func (t noTool) Error() string { return "tool " + string(t) + " is not in the catalogue" }
+
+func (noTool) Is(target error) bool { return target == dedupe.ErrNotFound }
+
 func (s *Server) toolShow(ctx context.Context, q ToolQuery, _ string) (ToolDetail, error) {
 	for _, t := range s.cfg.Tools {
 		if t.Name == q.Tool {
 			return s.tool(ctx, t), nil
 		}
 	}
-	return ToolDetail{}, fmt.Errorf("tool %s is not in the catalogue: %w", q.Tool, dedupe.ErrNotFound)
+	return ToolDetail{}, noTool(q.Tool)
 }
 
 func (s *Server) tool(ctx context.Context, t *dispatcher.Tool) ToolDetail {

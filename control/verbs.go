@@ -104,7 +104,7 @@ func (s *Server) call(prefix string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(ids) == 0:
-		return "", fmt.Errorf("call %s: %w", prefix, dedupe.ErrNotFound)
+		return "", fmt.Errorf("call %s is %w", prefix, dedupe.ErrNotFound)
 	case len(ids) > 1:
 		return "", bad("%q is the beginning of several calls: %s", prefix, strings.Join(ids, ", "))
 	}
@@ -189,7 +189,7 @@ func (s *Server) runGrant(ctx context.Context, q GrantQuery, by string) (RunDeta
 	case err != nil:
 		return RunDetail{}, err
 	case !known:
-		return RunDetail{}, fmt.Errorf("run %s of tenant %s: %w", q.Run, tenant(q.Tenant), dedupe.ErrNotFound)
+		return RunDetail{}, fmt.Errorf("run %s of tenant %s is %w", q.Run, tenant(q.Tenant), dedupe.ErrNotFound)
 	}
 	return s.runShow(ctx, RunQuery{Tenant: q.Tenant, Run: q.Run}, by)
 }
