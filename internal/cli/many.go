@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tollgate/budget"
 	"tollgate/control"
 	"tollgate/dedupe"
 	"tollgate/replays"
@@ -82,14 +83,36 @@ func (r *replay) printPlan(plan *replays.Plan) error {
 		r.line("  uncertain     %d: their effect may have happened already", plan.Uncertain)
 	}
 	r.line("  pace          %g/s, about %s; at most %d without an outcome at once", plan.Rate, brief(time.Duration(float64(plan.Would)/plan.Rate*float64(time.Second))), plan.InFlight)
-	if plan.Canary > 0 {
-		r.line("  canary        %d first; the others when not more than %g %% of these died again", plan.Canary, 100*plan.StopAbove)
+	switch {
+	case plan.Canary == 0 || plan.Would == 0:
+	case plan.Canary >= plan.Would:
+		r.line("  canary        all %d of them: there are no others for it to hold back", plan.Would)
+	default:
+		r.line("  canary        %d first; the other %d when not more than %g %% of these died again", plan.Canary, plan.Would-plan.Canary, 100*plan.StopAbove)
+	}
+	if words := grantWords(r.query.Grant); words != "" && r.query.NewRun == "" {
+		r.line("  grant         %s to the run of each letter that its limits would refuse", words)
 	}
 	r.line("  stops         when more than %g %% of the outcomes died again", 100*plan.StopAbove)
 	if plan.Would > 0 {
 		r.say("run it: the same without --dry-run")
 	}
 	return nil
+}
+
+// grantWords says what a grant adds, or nothing.
+func grantWords(g budget.Grant) string {
+	var words []string
+	if g.Attempts > 0 {
+		words = append(words, "+"+count(g.Attempts, "attempt"))
+	}
+	if g.SideEffects > 0 {
+		words = append(words, "+"+count(g.SideEffects, "side effect"))
+	}
+	if g.Elapsed > 0 {
+		words = append(words, "+"+g.Elapsed.String()+" of time")
+	}
+	return strings.Join(words, ", ")
 }
 
 func (s *shell) printSkipped(skipped map[string]int) {
