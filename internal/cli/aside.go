@@ -46,7 +46,7 @@ func (e *eachLetter) aside(verb, short string) *cobra.Command {
 }
 
 func (e *eachLetter) command(short string) *cobra.Command {
-	c := &cobra.Command{Use: e.name + " [ID... | -]", Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: e.completeLetters,
+	c := &cobra.Command{Use: e.name + " [ID... | -]", Short: short, Args: cobra.ArbitraryArgs, ValidArgsFunction: e.lettersIn(e.from),
 		Example: "  tollgate dlq " + e.name + " 7qx4t9kd --why 'order was cancelled'\n  tollgate dlq " + e.name + " --group g-1c04d --why INC-412",
 		RunE:    func(c *cobra.Command, args []string) error { return e.run(c.Context(), args) }}
 	e.filter.flags(c)

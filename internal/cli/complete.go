@@ -88,18 +88,25 @@ func (s *shell) groupsBy(key string) []string {
 	return out
 }
 
-func (s *shell) completeLetters(_ *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return s.live(func(ctx context.Context) []string {
-		p, err := ask[deadletter.Page](ctx, s, control.VerbLetterList, deadletter.Filter{State: "all", Limit: 50})
-		if err != nil {
-			return nil
-		}
-		var out []string
-		for _, l := range p.Letters {
-			out = append(out, fmt.Sprintf("%s\t%s %s", l.ID, l.Tool, l.Reason))
-		}
-		return out
-	})
+func (s *shell) completeLetters(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return s.lettersIn("all")(c, args, begun)
+}
+
+// lettersIn offers the letters in a state, or in several: those that a command takes.
+func (s *shell) lettersIn(states string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return s.live(func(ctx context.Context) []string {
+			p, err := ask[deadletter.Page](ctx, s, control.VerbLetterList, deadletter.Filter{State: states, Limit: 50})
+			if err != nil {
+				return nil
+			}
+			var out []string
+			for _, l := range p.Letters {
+				out = append(out, fmt.Sprintf("%s\t%s %s", l.ID, l.Tool, l.Reason))
+			}
+			return out
+		})
+	}
 }
 
 // none is for commands that take flags only.

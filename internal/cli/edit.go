@@ -11,6 +11,7 @@ import (
 
 	"tollgate/control"
 	"tollgate/deadletter"
+	"tollgate/schemas"
 )
 
 // edit is one edit command: a dry run whose diff is shown, a question, and the edit.
@@ -26,7 +27,7 @@ type edit struct {
 func (s *shell) editCommand() *cobra.Command {
 	e := &edit{shell: s}
 	c := &cobra.Command{Use: "edit ID --why TEXT", Short: "Ask for something else instead: a new call with other arguments", Args: exactly(1, "a dead letter's ID"),
-		ValidArgsFunction: s.completeLetters,
+		ValidArgsFunction: s.lettersIn(string(schemas.LetterActive)),
 		Long: "Edit makes a new call of a dead letter, with other arguments: it has a key of its own, runs in the same run and is\n" +
 			"charged as any call. The letter is resolved and names the call; the call names the letter. The same edit made twice\n" +
 			"is one call. The configuration has to allow it: dead_letters: { allow_edit: true }.\n\n" +

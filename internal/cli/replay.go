@@ -40,7 +40,7 @@ func (s *shell) replayCommand() *cobra.Command {
 			"stops by itself when too many do. See tollgate replays.\n\n" +
 			"Letters with an unknown outcome are left out unless --include-unknown says that you know better.",
 		Example: "  tollgate dlq replay 7qx4t9kd\n  tollgate dlq replay --group g-1c04d --dry-run\n  tollgate dlq replay --tool crm.upsert --since 2h --rate 50/s --canary 20 --why 'INC-412: CRM is back'",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: s.completeLetters,
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: s.lettersIn(string(schemas.LetterActive)),
 		RunE: func(c *cobra.Command, args []string) error { return r.run(c.Context(), args) }}
 	r.filter.flags(c)
 	r.flags(c)
