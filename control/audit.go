@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"tollgate/dedupe"
 )
 
 // auditWindow is how many sequences of the audit are read at a time, from the newest
@@ -60,7 +62,7 @@ func (s *Server) auditList(ctx context.Context, q AuditQuery, _ string) (AuditPa
 var AuditActions = auditActions()
 
 func auditActions() []string {
-	all := []string{"expire"}
+	all := []string{"expire", "replays_canary", "replays_" + string(dedupe.ReplayStop), "replays_" + string(dedupe.ReplayFinish)}
 	for _, w := range words {
 		if Needs(w.verb) != Viewer {
 			all = append(all, actionOf(w.verb))
