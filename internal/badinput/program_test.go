@@ -166,7 +166,7 @@ func (p *program) end(within time.Duration) int {
 	case <-p.ended:
 	case <-time.After(within):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // where it hangs is the end of what it says
-		<-p.ended
+		time.Sleep(time.Second)
 		p.t.Fatalf("the program still runs after %s", within)
 	}
 	code := p.cmd.ProcessState.ExitCode()
