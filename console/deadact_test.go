@@ -48,6 +48,9 @@ func TestManyLettersAreDiscardedAsShown(t *testing.T) {
 
 func (o *operators) audit(action string) []control.AuditEntry {
 	o.t.Helper()
+	o.Until(10*time.Second, "nothing is owed to the audit", func() bool {
+		return worldtest.Ask[control.Status](o.World, control.VerbStatus, control.Empty{}).Owed == 0
+	})
 	var p control.AuditPage
 	if err := o.Ctl.Ask(o.t.Context(), control.VerbAuditList, control.AuditQuery{Action: action}, &p); err != nil {
 		o.t.Fatal(err)

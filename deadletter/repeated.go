@@ -15,7 +15,7 @@ const (
 	mostBackslashes = 15
 	// mostSteps is what one byte of a text may cost. It takes a text and a value of many
 	// equal characters to get there.
-	mostSteps = 100
+	mostSteps = 16
 )
 
 // withoutRepeats masks a value wherever it stands in a text: as it is, or with any of
@@ -52,9 +52,9 @@ func withoutRepeats(text, value string) string {
 // it took to see that. Only a backslash can be read in more than one way: as itself, or
 // as the begin of an escape.
 func repeatEnd(text string, at int, value []rune) (end, steps int) {
-	ends := []int{at}
+	ends, next := []int{at}, []int(nil)
 	for _, r := range value {
-		var next []int
+		next = next[:0]
 		for _, i := range ends {
 			next = readings(next, text, i, r)
 		}
@@ -65,7 +65,7 @@ func repeatEnd(text string, at int, value []rune) (end, steps int) {
 		if next = slices.Compact(next); len(next) > mostReadings {
 			next = slices.Delete(next, mostReadings/2, len(next)-mostReadings/2) // all as they are, and all escaped, stay
 		}
-		ends = next
+		ends, next = next, ends
 	}
 	return ends[len(ends)-1], steps
 }

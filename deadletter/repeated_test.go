@@ -46,7 +46,8 @@ func TestWhatIsHiddenIsHiddenHoweverJSONWritesIt(t *testing.T) {
 	}
 }
 
-// The time is the text's length, whatever the tool says.
+// The time is the text's length, whatever the tool says: the product of the two lengths
+// would be minutes.
 func TestHidingTakesNoLonger(t *testing.T) {
 	for name, tc := range map[string]struct{ value, in string }{
 		"equal characters":  {strings.Repeat("a", 50_000) + "b", strings.Repeat("a", 100_000) + `\n`},
@@ -57,7 +58,7 @@ func TestHidingTakesNoLonger(t *testing.T) {
 		h := hiding(t, tc.value)
 		began := time.Now()
 		h.Text(tc.in)
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: %s", name, took)
 		}
 	}
