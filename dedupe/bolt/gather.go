@@ -41,9 +41,12 @@ func (g *gatherer) take(first *op) []*op {
 	if g.commits++; g.commits%probe == 0 {
 		g.crowd, g.most = g.most, 0
 	}
-	crowd := max(g.crowd, g.most, g.before)
-	ops = g.wait(ops, crowd, time.Now().Add(gap+g.took))
-	if n := len(ops); n >= crowd && n < enough && (g.vain < patience || g.commits%probe == 0) {
+	want, limit := g.before, gap
+	if crowd := max(g.crowd, g.most); crowd < enough { // else a part of them is enough
+		want, limit = max(want, crowd), gap+g.took
+	}
+	ops = g.wait(ops, want, time.Now().Add(limit))
+	if n := len(ops); n >= want && n < enough && (g.vain < patience || g.commits%probe == 0) {
 		ops = g.wait(ops, enough, time.Now().Add(g.took))
 		if g.vain++; len(ops) > n {
 			g.vain = 0
