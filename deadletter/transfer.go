@@ -72,7 +72,8 @@ func (o *Operations) Import(ctx context.Context, p Parcel, by, why string) (id s
 		c := dedupe.Change{}
 		if r := v.Record; r != nil && r.Letter == schemas.LetterPurged {
 			r.Letter, r.LetterSettled, r.Note = schemas.LetterDiscarded, now, note(by, "imported", why) // restore is a decision of its own
-			if r.EditedTo != "" {                                                                       // another call runs in its place
+			if r.EditedTo != "" {
+				// Another call runs in its place.
 				r.Letter = schemas.LetterResolved
 			}
 			c.Record = r

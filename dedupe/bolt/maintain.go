@@ -84,27 +84,10 @@ func (l *Ledger) Backup(w io.Writer) (n int64, err error) {
 }
 
 // Compact writes the ledger without its free space to a new file, while work goes
-// on. What is committed meanwhile is not in it: to replace a ledger by its compacted
-// copy, use [Compact] on one that is closed.
+// on. What is committed meanwhile is not in it, so it does not replace the ledger; one
+// that is free for the most part is replaced when it is opened.
 func (l *Ledger) Compact(dst string) error {
 	return l.guard(func() error { return compact(dst, l.db) })
-}
-
-// Compact writes the closed ledger at src without its free space to a new file dst.
-func Compact(dst, src string) error {
-	o := Options{}
-	if err := ensure(src, o); err != nil {
-		return err
-	}
-	if err := inspect(src, o); err != nil {
-		return err
-	}
-	db, _, err := openFile(src, o)
-	if err != nil {
-		return err
-	}
-	l := &Ledger{path: src, db: db}
-	return errors.Join(l.guard(func() error { return compact(dst, db) }), l.guard(db.Close))
 }
 
 // compactTx bounds what one transaction of a compaction writes.

@@ -178,10 +178,7 @@ func TestRunsPausesHorizonAndCompaction(t *testing.T) {
 		t.Error("compacting onto a file that exists: want an error")
 	}
 	l.Close()
-	if err := bolt.Compact(filepath.Join(dir, "closed.db"), path); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"l.db", "open.db", "closed.db"} {
+	for _, name := range []string{"l.db", "open.db"} {
 		l := open(t, filepath.Join(dir, name), bolt.Options{})
 		runs := 0
 		if err := l.Runs(func(*budget.Run) bool { runs++; return true }); err != nil || runs != 150 || l.Stats().Runs != 150 {
