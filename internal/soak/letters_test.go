@@ -42,7 +42,7 @@ func manyLetters(t *testing.T, n int, within time.Duration, megabytes int) {
 	if err := p.start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(p.url)
+	nc, err := nats.Connect(p.url, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond), nats.ReconnectJitter(0, 0)) // the wait is not the look's
 	if err != nil {
 		t.Fatal(err)
 	}
